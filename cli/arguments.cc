@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "cli/suggest.h"
+
+namespace locant::cli {
+namespace {
+
+std::vector<std::string> long_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kLongest = 80;
+  std::string out = "'";
+  for (const char c : text.substr(0, kLongest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte == 0x7F ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return out + (text.size() > kLongest ? "...'" : "'");
+}
+
+Arguments::Arguments(std::string command, std::string description, std::vector<std::string> examples)
+    : command_(std::move(command)), app_(std::move(description), "locant " + command_) {
+  app_.set_help_flag("-h,--help", "this page");
+  app_.allow_extras();
+  app_.get_formatter()->column_width(34);
+  app_.footer(fmt::format("Examples:\n  {}", fmt::join(examples, "\n  ")));
+}
+
+void Arguments::flag(const std::string& names, bool& target, const std::string& help) {
+  app_.add_flag(names, target, help);
+}
+
+CLI::Option* Arguments::value(const std::string& names, std::string& target, const std::string& help) {
+  return app_.add_option(names, target, help);
+}
+
+CLI::Option* Arguments::values(const std::string& names, std::vector<std::string>& target, const std::string& help) {
+  // Without extra arguments a value is taken as it stands: brackets and commas mean nothing to the parser.
+  return app_.add_option(names, target, help)->allow_extra_args(false)->take_all()->type_size(1);
+}
+
+CLI::Option* Arguments::positional(const std::string& name, std::string& target, const std::string& help) {
+  return app_.add_option(name, target, help);
+}
+
+void Arguments::add_common(CommonFlags& common) {
+  flag("--json", common.json, "exactly one JSON object on standard output");
+  value("-o,--output", common.output, "write the answer to this file instead")->type_name("FILE");
+  flag("--quiet", common.quiet, "no progress and no notes on standard error");
+  value("--color", common.color, "auto, always or never (auto)")->type_name("WHEN");
+}
+
+void Arguments::parse(Args args) {
+  std::vector<std::string> reversed(args.rbegin(), args.rend());
+  try {
+    app_.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    throw HelpAsked{app_.help()};
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string sentence = error.what();
+    const std::string name = sentence.substr(0, sentence.find(':'));
+    const bool missing = sentence.find("missing") != std::string::npos;
+    throw UsageError(fmt::format("{}: {} {}", command_, name, missing ? "needs a value" : "stands more than once"));
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(fmt::format("{}: {}", command_, error.what()));
+  }
+  const std::vector<std::string> rest = app_.remaining();
+  for (const std::string& word : rest) {
+    if (word.size() < 2 || word.front() != '-') continue;
+    const std::string name = word.substr(0, word.find('='));
+    throw UsageError(fmt::format("{}: there is no flag {}{}", command_, name, did_you_mean(name, long_names(app_))));
+  }
+  if (!rest.empty()) throw UsageError(fmt::format("{}: unexpected argument {}", command_, quoted(rest.front())));
+}
+
+std::int64_t parse_integer(const IntegerRule& rule, std::string_view text) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < rule.least || value > rule.most) {
+    const std::string range = rule.most != INT64_MAX    ? fmt::format(" from {} to {}", rule.least, rule.most)
+                              : rule.least != INT64_MIN ? fmt::format(" from {}", rule.least)
+                                                        : "";
+    throw UsageError(fmt::format("{}: {} is a whole number{}, got {}", rule.command, rule.flag, range, quoted(text)));
+  }
+  return value;
+}
+
+void require_one_of(std::string_view flag, const std::string& word, const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), word) != words.end()) return;
+  throw UsageError(fmt::format("{} is {}, got {}{}", flag, fmt::join(words, ", "), quoted(word), did_you_mean(word, words)));
+}
+
+}  // namespace locant::cli

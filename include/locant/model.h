@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that run: ids -> logits on real checkpoints. A Model is immutable and shared by its sessions;
+// a Session holds the caches of a batch of rows. Rows are ragged inside: padding never enters the cache.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "locant/core.h"
+#include "locant/plan.h"
+#include "locant/recipe.h"
+#include "locant/runtime.h"
+#include "locant/spec.h"
+#include "locant/threads.h"
+#include "locant/trace.h"
+
+namespace locant {
+
+enum class WeightStorage : std::uint8_t { as_stored, f32, f16, bf16 };
+
+struct LoadOptions {
+  std::string recipe;  ///< empty = the one the checkpoint was published for
+  DType run_dtype = DType::f32;  ///< the dtype whose rounding of constants is imitated
+  WeightStorage weights = WeightStorage::as_stored;
+};
+
+/// A weight with a value that is not finite.
+struct NonFinite {
+  std::string tensor;
+  std::int64_t index = 0;  ///< row-major
+};
+
+struct SessionOptions {
+  std::int64_t rows = 1;       ///< B
+  std::int64_t capacity = 0;   ///< tokens a row can hold
+  DType cache = DType::f32;    ///< f32, f16 or bf16
+};
+
+class Session;
+
+class Model final : public Runtime {
+ public:
+  /// Reads config, weights and plan of a Hugging Face directory. The pool must outlive the model. Throws FileError and
+  /// SpecError: a missing, mis-shaped or mis-typed tensor is named with what was expected.
+  [[nodiscard]] static std::unique_ptr<Model> load(const std::string& path, const LoadOptions& options,
+                                                   ThreadPool& pool);
+  ~Model() override;
+
+  [[nodiscard]] const ModelSpec& spec() const noexcept;
+  [[nodiscard]] const Recipe& recipe() const noexcept;
+  [[nodiscard]] const Plan& plan() const noexcept;
+  [[nodiscard]] std::int64_t weight_bytes() const noexcept;     ///< mapped and copied
+  [[nodiscard]] std::int64_t parameters() const noexcept;       ///< elements, tied ones once
+  [[nodiscard]] std::int64_t cache_bytes(const SessionOptions& options) const;
+  /// Last position that the embedding site has a row for; none without a table.
+  [[nodiscard]] std::optional<std::int64_t> last_position() const noexcept;
+  /// First weight that is not finite, in file order.
+  [[nodiscard]] std::optional<NonFinite> first_non_finite() const;
+
+  [[nodiscard]] std::string name() const override;
+  [[nodiscard]] std::int64_t vocab() const override;
+  /// As open_session with B taken from the first call.
+  [[nodiscard]] std::unique_ptr<RuntimeSession> open(std::int64_t capacity) override;
+  /// Caches are allocated and touched here. Throws std::out_of_range when capacity is past a table's
+  /// end, SpecError for rows or capacity < 1 or a dtype that is no cache dtype.
+  [[nodiscard]] std::unique_ptr<Session> open_session(const SessionOptions& options) const;
+
+  struct State;
+
+ private:
+  explicit Model(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Tokens of several rows, one row after the other.
+struct FeedCall {
+  std::span<const std::int64_t> ids;         ///< [N] concatenated
+  std::span<const std::int64_t> row_tokens;  ///< [B] tokens of each row, 0 allowed; sum N
+  /// [axes * N], axis-major, or empty: every row counts on from its cache.
+  std::span<const std::int64_t> positions;
+  std::int64_t axes = 1;
+};
+
+/// Which tokens' logits are wanted.
+enum class LogitsOf : std::uint8_t { all, last_of_row };
+
+/// Receives logits [n, V] of the tokens first_token ... first_token + n - 1 of the call (LogitsOf::all), or of
+/// the rows first_token ... of those rows that got tokens (last_of_row). Valid during the call only.
+using LogitsReader = std::function<void(std::int64_t first_token, View<const float, 2> logits)>;
+
+class Session final : public RuntimeSession {
+ public:
+  ~Session() override;
+  /// Feeds tokens behind what the caches hold. Throws before anything is written: std::out_of_range "run:
+  /// token 997 at row 1, position 3 is outside vocab 997", past the capacity, past a table's end; SpecError.
+  /// No heap allocation for calls of one token a row.
+  void feed(const FeedCall& call, LogitsOf wanted, const LogitsReader& reader);
+  void forward(const ForwardCall& call, View<float, 3> logits) override;
+  [[nodiscard]] std::unique_ptr<RuntimeSession> fork() const override;
+
+  [[nodiscard]] std::int64_t rows() const noexcept;
+  [[nodiscard]] std::int64_t capacity() const noexcept;
+  [[nodiscard]] std::int64_t tokens(std::int64_t row) const;         ///< held by the row's cache
+  [[nodiscard]] std::int64_t next_position(std::int64_t row) const;  ///< largest position fed + 1, or 0
+  /// Passes from here on hand their tensors to `sink` (null = none); layout [B, T, ...] padded on `padding`'s side,
+  /// padding rows NaN. The sink must outlive its use.
+  void set_trace(TraceSink* sink, Padding padding = Padding::right);
+
+  struct State;
+
+ private:
+  friend class Model;
+  explicit Session(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Why a row's continuation ended.
+enum class Stop : std::uint8_t { length, end_token };
+
+struct Continuation {
+  std::vector<std::int64_t> ids;
+  Stop stop = Stop::length;
+};
+
+struct ContinueOptions {
+  std::int64_t tokens = 0;                       ///< to add to each row
+  std::span<const std::int64_t> first;           ///< [B] the token chosen from the prompt's logits
+  std::span<const std::int64_t> end_tokens;      ///< a row ends after one of these
+};
+/// Called with each row's new token before the next is computed; the first ones too.
+using TokenReader = std::function<void(std::int64_t row, std::int64_t id)>;
+
+/// Greedy continuation of every row of a session whose prompts were fed. Rows end on their own.
+[[nodiscard]] std::vector<Continuation> continue_greedy(Session& session, const ContinueOptions& options,
+                                                        const TokenReader& reader);
+
+/// The largest logit's id; equal ones by smaller id. SpecError when none is comparable (all NaN).
+[[nodiscard]] std::int64_t choose_greedy(View<const float, 1> logits);
+
+}  // namespace locant

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ids <-> text. One small interface: native for byte-level vocabularies without merges and for SentencePiece;
+// a Host may bring others.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace locant {
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  [[nodiscard]] virtual std::string kind() const = 0;   ///< "byte-level", "sentencepiece", ...
+  [[nodiscard]] virtual std::int64_t vocab() const = 0; ///< ids it can make, special ones included
+  /// The ids of a prompt, with the special tokens that the model's own tokenizer puts in front.
+  /// SpecError when the text has something the vocabulary cannot say.
+  [[nodiscard]] virtual std::vector<std::int64_t> encode(std::string_view text) const = 0;
+  /// The text of ids, special tokens left out; invalid UTF-8 is passed through.
+  [[nodiscard]] virtual std::string decode(std::span<const std::int64_t> ids) const = 0;
+  /// One token as a person would recognise it ("\xe2\x96\x81the", "<s>"), "<id N>" for an id it does not know;
+  /// always valid UTF-8.
+  [[nodiscard]] virtual std::string piece(std::int64_t id) const = 0;
+};
+
+/// A tokenizer, or the sentence that says why there is none.
+struct OpenedTokenizer {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::string why_not;
+};
+/// Looks in a Hugging Face directory: tokenizer.json when it is byte-level without merges, else
+/// tokenizer.model. Throws FileError for files that are there and damaged.
+[[nodiscard]] OpenedTokenizer open_tokenizer(const std::string& directory);
+
+}  // namespace locant

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "core/descriptor.h"
+#include "locant/core.h"
+
+namespace locant {
+
+MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
+  // without O_NONBLOCK a named pipe would be waited for
+  const Descriptor file(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) throw FileError(path_, "cannot be read, " + errno_text(errno));
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0) throw FileError(path_, "cannot be read, " + errno_text(errno));
+  if (S_ISDIR(info.st_mode)) throw FileError(path_, "cannot be read, is a directory");
+  if (!S_ISREG(info.st_mode)) throw FileError(path_, "cannot be mapped, not a regular file");
+  if (info.st_size == 0) return;
+  void* const start =
+      mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (start == MAP_FAILED) throw FileError(path_, "cannot be mapped, " + errno_text(errno));
+  data_ = start;
+  size_ = info.st_size;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(data_, static_cast<std::size_t>(size_));
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  if (this != &other) {
+    MappedFile taken(std::move(other));
+    std::swap(path_, taken.path_);
+    std::swap(data_, taken.data_);
+    std::swap(size_, taken.size_);
+  }
+  return *this;
+}
+
+}  // namespace locant

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of the words that spec and ops share.
+#include "locant/core.h"
+
+namespace locant {
+
+std::string_view name_of(NormKind kind) noexcept {
+  return kind == NormKind::rms ? "rms" : "layer";
+}
+
+std::string_view name_of(Activation activation) noexcept {
+  switch (activation) {
+    case Activation::silu:
+      return "silu";
+    case Activation::gelu_erf:
+      return "gelu_erf";
+    case Activation::gelu_tanh:
+      return "gelu_tanh";
+    case Activation::relu:
+      break;
+  }
+  return "relu";
+}
+
+}  // namespace locant

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block of out = scale * (x weight^T) + bias.
+#pragma once
+
+#include <cstdint>
+
+#include "locant/core.h"
+
+namespace locant::kernels {
+
+/// Tokens of one block at most; blocks of rows should be a multiple of 8.
+inline constexpr std::int64_t kProjectTokens = 64;
+
+/// x [tokens, columns], weight [rows, columns] (f32, f16, bf16; unaligned allowed), out [tokens, rows].
+/// Sums over columns run in blocks of 1024 whatever the tile, so an element's bits depend on its row alone.
+struct ProjectBlock {
+  const float* x = nullptr;
+  std::int64_t x_stride = 0;
+  const void* weight = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t weight_stride = 0;
+  std::int64_t tokens = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  const float* bias = nullptr;  ///< [rows] with stride, or null
+  std::int64_t bias_stride = 1;
+  float scale = 1;
+  const float* added = nullptr;  ///< out itself, or null when out is replaced
+  float* out = nullptr;
+  std::int64_t out_stride = 0;
+};
+void project(const ProjectBlock& block) noexcept;
+
+}  // namespace locant::kernels

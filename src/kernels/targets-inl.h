@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// Included before any Highway header: register tiles are arrays of vectors, which targets with vectors of
+// unknown size cannot have, so these are left out.
+#ifndef LOCANT_KERNELS_TARGETS_INL_H_
+#define LOCANT_KERNELS_TARGETS_INL_H_
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hands a pass's tensors to a sink in the layout of a trace: [B, T, ...] with NaN in padding. Slots of a cache stand
+// so that the last T columns are this pass's: S = most past slots + T.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "locant/model.h"
+#include "locant/trace.h"
+#include "model/state.h"
+
+namespace locant {
+
+enum class CacheHalf : std::uint8_t { keys, values };
+
+class TracePass {
+ public:
+  TracePass(TraceSink& sink, Padding padding, std::span<const Segment> segments, std::int64_t rows);
+
+  void tokens(std::span<const std::int64_t> ids, View<const std::int64_t, 2> positions, std::int64_t pad_id);
+  /// values [N, width] -> [B, T, width].
+  void record(std::string_view name, View<const float, 2> values);
+  /// values [N, heads, width], any strides -> [B, T, heads, width].
+  void record(std::string_view name, View<const float, 3> values);
+  /// What attention sees of one layer.
+  void cache(std::int64_t layer, const Cache& cache);
+  /// Room for the scores [heads, T_row, past + T_row] of each segment; empty when the sink does not want them.
+  [[nodiscard]] std::vector<View<float, 3>> score_room(std::int64_t layer, std::int64_t heads);
+  /// Scores and probabilities of a layer from that room, and the bias when the layer has slopes.
+  void scores(std::int64_t layer, std::int64_t heads, std::span<const float> slopes, const Cache& cache);
+
+ private:
+  [[nodiscard]] std::int64_t shift(const Segment& segment) const noexcept;
+  [[nodiscard]] std::int64_t slot_column(const Segment& segment, std::int64_t slot) const noexcept;
+  void record_slots(std::string_view name, const Cache& cache, std::int64_t layer, CacheHalf half);
+
+  TraceSink& sink_;
+  Padding padding_;
+  std::span<const Segment> segments_;
+  std::int64_t rows_ = 0;
+  std::int64_t width_ = 0;  ///< T
+  std::int64_t past_ = 0;   ///< most slots before this pass
+  std::vector<float> room_;
+  std::vector<View<float, 3>> score_views_;
+};
+
+}  // namespace locant

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of a table by id: token embeddings, learned positions, token types.
+#include <algorithm>
+
+#include "kernels/rows.h"
+#include "locant/ops.h"
+#include "ops/check.h"
+
+namespace locant {
+namespace {
+
+struct Lookup {
+  std::string_view who;
+  std::string_view name;   // of the ids
+  std::string_view index;  // what one id is called
+  std::string_view range;  // what it indexes
+};
+
+void check_lookup(const Lookup& lookup, const View<const std::int64_t, 1>& ids, const Matrix& table,
+                  const View<float, 2>& out) {
+  using namespace check_ops;
+  if (ids.extent(0) < 0) fail("{}: {} is {}, an extent is negative", lookup.who, lookup.name, text(ids));
+  if (!ids.empty() && ids.data_handle() == nullptr)
+    fail("{}: {} is {} without data", lookup.who, lookup.name, text(ids));
+  weight(lookup.who, "table", table);
+  has_shape(lookup.who, "out", out, {{ids.extent(0), table.columns}, {"tokens", "width"}});
+  writable(lookup.who, "out", out);
+  if (overlap(extent_of(out), extent_of(table))) fail("{}: out overlaps the table", lookup.who);
+  for (std::int64_t t = 0; t < ids.extent(0); ++t) {
+    if (ids(t) < 0 || ids(t) >= table.rows) {
+      throw std::out_of_range(fmt::format("{}: {} {} at row {} is outside {} {}", lookup.who, lookup.index,
+                                          ids(t), t, lookup.range, table.rows));
+    }
+  }
+}
+
+template <class Row>
+void each_row(const View<float, 2>& out, ThreadPool& pool, Row row) {
+  if (out.empty()) return;
+  const std::int64_t width = out.extent(1);
+  const std::int64_t rows = std::max<std::int64_t>(1, 16384 / width);
+  const auto body = [&](std::int64_t piece) {
+    const std::int64_t end = std::min((piece + 1) * rows, out.extent(0));
+    for (std::int64_t t = piece * rows; t < end; ++t) row(t, out.data_handle() + t * out.stride(0));
+  };
+  check_ops::run_pieces(pool, check_ops::ceil_div(out.extent(0), rows), out.size(), body);
+}
+
+}  // namespace
+
+void embed(const EmbedCall& call, ThreadPool& pool) {
+  check_lookup({"embed", "ids", "token", "vocab"}, call.ids, call.table, call.out);
+  each_row(call.out, pool, [&](std::int64_t t, float* out) {
+    kernels::read_row(check_ops::row_of(call.table, call.ids(t)), call.table.dtype, call.table.columns,
+                      call.scale, out);
+  });
+}
+
+void add_rows(const AddRowsCall& call, ThreadPool& pool) {
+  check_lookup({"add_rows", "rows", "index", "table"}, call.rows, call.table, call.out);
+  each_row(call.out, pool, [&](std::int64_t t, float* out) {
+    kernels::add_row(check_ops::row_of(call.table, call.rows(t)), call.table.dtype, call.table.columns, out);
+  });
+}
+
+}  // namespace locant

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights as operations take them, names, and the instruction sets of this machine.
+#include "kernels/targets.h"
+#include "locant/ops.h"
+#include "ops/check.h"
+
+namespace locant {
+
+std::vector<std::string> cpu_targets() {
+  std::vector<std::string> names;
+  for (const kernels::Target& target : kernels::targets()) names.emplace_back(target.name);
+  return names;
+}
+
+Matrix matrix(const TensorRef& tensor) {
+  if (tensor.rank != 2)
+    check_ops::fail("matrix: a weight is {}, expected [rows, columns]", tensor.shape_text());
+  if (tensor.shape[1] > 1 && tensor.strides[1] != 1)
+    check_ops::fail("matrix: columns have stride {}, expected 1", tensor.strides[1]);
+  const Matrix m{.data = tensor.data,
+                 .dtype = tensor.dtype,
+                 .rows = tensor.shape[0],
+                 .columns = tensor.shape[1],
+                 .row_stride = tensor.strides[0]};
+  check_ops::weight("matrix", "a weight", m);
+  return m;
+}
+
+std::string_view name_of(Activation activation) noexcept {
+  switch (activation) {
+    case Activation::silu:
+      return "silu";
+    case Activation::gelu_erf:
+      return "gelu_erf";
+    case Activation::gelu_tanh:
+      return "gelu_tanh";
+    case Activation::relu:
+      return "relu";
+  }
+  return "unknown";
+}
+
+}  // namespace locant

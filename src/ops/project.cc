@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers and the language-model head: rules, then blocks of tokens x rows.
+#include <algorithm>
+
+#include "kernels/project.h"
+#include "locant/ops.h"
+#include "ops/check.h"
+
+namespace locant {
+namespace {
+
+using namespace check_ops;
+
+void check_project(const ProjectCall& call) {
+  readable("project", "x", call.x);
+  weight("project", "weight", call.weight);
+  if (call.weight.columns == 0)
+    fail("project: weight is [{},0], expected at least one column", call.weight.rows);
+  if (call.x.extent(1) != call.weight.columns)
+    fail("project: x is {}, expected [tokens, columns={}]", text(call.x), call.weight.columns);
+  has_shape("project", "out", call.out, {{call.x.extent(0), call.weight.rows}, {"tokens", "rows"}});
+  writable("project", "out", call.out);
+  if (call.bias.data_handle() != nullptr || !call.bias.empty()) {
+    vector("project", "bias", call.bias, call.weight.rows, "rows");
+  }
+  const Extent out = extent_of(call.out);
+  if (overlap(extent_of(call.x), out)) fail("project: out overlaps x");
+  if (overlap(extent_of(call.weight), out)) fail("project: out overlaps the weight");
+  if (overlap(extent_of(call.bias), out)) fail("project: out overlaps bias");
+}
+
+}  // namespace
+
+void project(const ProjectCall& call, ThreadPool& pool) {
+  check_project(call);
+  if (call.out.empty()) return;
+  const std::int64_t tokens = call.x.extent(0);
+  const std::int64_t rows = call.weight.rows;
+  constexpr std::int64_t kTokens = kernels::kProjectTokens;
+  constexpr std::int64_t kRows = 64;
+  const std::int64_t token_cuts = ceil_div(tokens, kTokens);
+  const auto body = [&](std::int64_t piece) {
+    const std::int64_t t = piece % token_cuts * kTokens;
+    const std::int64_t n = piece / token_cuts * kRows;
+    float* out = call.out.data_handle() + t * call.out.stride(0) + n;
+    kernels::project({.x = call.x.data_handle() + t * call.x.stride(0),
+                      .x_stride = call.x.stride(0),
+                      .weight = row_of(call.weight, n),
+                      .dtype = call.weight.dtype,
+                      .weight_stride = call.weight.row_stride,
+                      .tokens = std::min(kTokens, tokens - t),
+                      .rows = std::min(kRows, rows - n),
+                      .columns = call.weight.columns,
+                      .bias = call.bias.empty() ? nullptr : call.bias.data_handle() + n * call.bias.stride(0),
+                      .bias_stride = call.bias.stride(0),
+                      .scale = call.scale,
+                      .added = call.write == Write::add ? out : nullptr,
+                      .out = out,
+                      .out_stride = call.out.stride(0)});
+  };
+  run_pieces(pool, token_cuts * ceil_div(rows, kRows), tokens * rows * call.weight.columns / 4, body);
+}
+
+}  // namespace locant

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables that a plan stands for: cos and sin [T, P] of a rotation, rows [T, width] of a sinusoid, the row of
+// a position. f64: one rounding. f32: every step rounded, the way the imitated runtime does it.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "core/checked.h"
+#include "locant/positions.h"
+
+namespace locant {
+namespace {
+
+/// double -> f32, inexact values to the neighbour with an odd last bit: a later rounding to 16 bits is then
+/// the rounding of the double itself (Boldo and Melquiond 2008).
+float to_odd(double x) {
+  const auto nearest = static_cast<float>(x);
+  const auto back = static_cast<double>(nearest);
+  if (back == x || !std::isfinite(nearest)) return nearest;
+  // Of the two neighbours of x exactly one has an odd last bit.
+  if (std::bit_cast<std::uint32_t>(nearest) % 2 != 0) return nearest;
+  const float toward =
+      x > back ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
+  return std::nextafter(nearest, toward);
+}
+
+float narrowed(float x, DType table) {
+  if (table == DType::f16) return f32_from(half_from_f32(x));
+  if (table == DType::bf16) return f32_from(bfloat16_from_f32(x));
+  return x;
+}
+
+/// factor * x as the table keeps it.
+float kept(double x, double factor, const Numerics& numerics) {
+  if (numerics.angle != AngleNumerics::f64) {
+    return narrowed(static_cast<float>(x) * static_cast<float>(factor), numerics.table);
+  }
+  const bool sixteen = numerics.table == DType::f16 || numerics.table == DType::bf16;
+  return sixteen ? narrowed(to_odd(x * factor), numerics.table) : static_cast<float>(x * factor);
+}
+
+/// The angles of one position after another, pair by pair in order.
+class Angles {
+ public:
+  Angles(std::span<const double> inv_freq, AngleNumerics numerics)
+      : inv_freq_(inv_freq), numerics_(numerics) {}
+
+  [[nodiscard]] double next(std::int64_t position, std::size_t pair) {
+    const double w = inv_freq_[pair];
+    if (numerics_ == AngleNumerics::f64) return static_cast<double>(position) * w;
+    const auto p = static_cast<float>(position);
+    const bool chained = numerics_ == AngleNumerics::f32_running && pair > 0 && inv_freq_[pair - 1] != 0;
+    running_ = chained ? running_ * static_cast<float>(w / inv_freq_[pair - 1]) : p * static_cast<float>(w);
+    return static_cast<double>(running_);
+  }
+
+ private:
+  std::span<const double> inv_freq_;
+  AngleNumerics numerics_;
+  float running_ = 0;
+};
+
+void require_table_dtype(std::string_view who, DType table) {
+  if (!is_float(table)) {
+    throw SpecError(fmt::format("{}: a table is f64, f32, f16 or bf16, got {}", who, name_of(table)));
+  }
+}
+
+}  // namespace
+
+void rotation_table(const Rotation& rotation, const Numerics& numerics, View<const std::int64_t, 2> positions,
+                    View<float, 2> cos, View<float, 2> sin) {
+  const auto pairs = static_cast<std::int64_t>(rotation.inv_freq.size());
+  const std::int64_t tokens = positions.extent(1);
+  require_table_dtype("rotation_table", numerics.table);
+  for (const View<float, 2>& out : {cos, sin}) {
+    if (out.extent(0) == tokens && out.extent(1) == pairs) continue;
+    throw SpecError(fmt::format("rotation_table: cos and sin are [tokens={}, pairs={}], got [{},{}]", tokens,
+                                pairs, out.extent(0), out.extent(1)));
+  }
+  if (!rotation.axis.empty() && rotation.axis.size() != rotation.inv_freq.size()) {
+    throw SpecError(fmt::format("rotation_table: a rotation of {} pairs names an axis for each, got {}",
+                                pairs, rotation.axis.size()));
+  }
+  std::int64_t axes = 1;
+  for (const std::int64_t axis : rotation.axis) {
+    if (axis < 0) throw SpecError(fmt::format("rotation_table: an axis is at least 0, got {}", axis));
+    axes = std::max(axes, axis + 1);
+  }
+  if (positions.extent(0) < axes) {
+    throw SpecError(
+        fmt::format("rotation_table: positions hold at least {} axes, got {}", axes, positions.extent(0)));
+  }
+  Angles angles(rotation.inv_freq, numerics.angle);
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    for (std::size_t i = 0; i < rotation.inv_freq.size(); ++i) {
+      const std::int64_t position = positions(rotation.axis.empty() ? 0 : rotation.axis[i], t);
+      const double angle = angles.next(position, i);
+      cos(t, i) = kept(std::cos(angle), rotation.amplitude, numerics);
+      sin(t, i) = kept(std::sin(angle), rotation.amplitude * rotation.sign, numerics);
+    }
+  }
+}
+
+void sinusoid_rows(const PositionEmbedding& embedding, const Numerics& numerics,
+                   View<const std::int64_t, 1> positions, View<float, 2> rows) {
+  const std::int64_t width = embedding.width;
+  const std::int64_t pairs = width / 2;
+  require_table_dtype("sinusoid_rows", numerics.table);
+  if (embedding.form != EmbeddingForm::sinusoid) {
+    throw SpecError("sinusoid_rows: the embedding is a sinusoid, got a table of weights");
+  }
+  if (width < 0 || static_cast<std::int64_t>(embedding.inv_freq.size()) != pairs) {
+    throw SpecError(fmt::format("sinusoid_rows: a row of width {} needs {} frequencies, got {}", width, pairs,
+                                embedding.inv_freq.size()));
+  }
+  if (rows.extent(0) != positions.extent(0) || rows.extent(1) != width) {
+    throw SpecError(fmt::format("sinusoid_rows: rows are [tokens={}, width={}], got [{},{}]",
+                                positions.extent(0), width, rows.extent(0), rows.extent(1)));
+  }
+  for (std::int64_t t = 0; t < positions.extent(0); ++t) {
+    if (!checked_add(positions(t), embedding.offset)) {
+      throw std::out_of_range(
+          fmt::format("sinusoid_rows: position + offset {} must fit in 64 bits, got position {}",
+                      embedding.offset, positions(t)));
+    }
+  }
+  const bool interleaved = embedding.columns == Columns::interleaved;
+  Angles angles(embedding.inv_freq, numerics.angle);
+  for (std::int64_t t = 0; t < positions.extent(0); ++t) {
+    const std::int64_t row = positions(t) + embedding.offset;
+    if (embedding.zero_row == row) {
+      for (std::int64_t i = 0; i < width; ++i) rows(t, i) = 0;
+      continue;
+    }
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const std::int64_t first = interleaved ? 2 * i : i;
+      const std::int64_t second = interleaved ? 2 * i + 1 : pairs + i;
+      const double angle = angles.next(row, static_cast<std::size_t>(i));
+      rows(t, embedding.cos_first ? second : first) = kept(std::sin(angle), embedding.scale, numerics);
+      rows(t, embedding.cos_first ? first : second) = kept(std::cos(angle), embedding.scale, numerics);
+    }
+    if (width % 2 != 0) rows(t, width - 1) = 0;
+  }
+}
+
+std::int64_t table_row(const PositionEmbedding& embedding, std::int64_t position) {
+  const std::optional<std::int64_t> row = checked_add(position, embedding.offset);
+  if (!row) {
+    throw std::out_of_range(fmt::format(
+        "table_row: position + offset {} must fit in 64 bits, got position {}", embedding.offset, position));
+  }
+  const bool endless = embedding.rows == 0;
+  if (!endless && (*row < 0 || *row >= embedding.rows)) {
+    throw std::out_of_range(fmt::format("table_row: position {} is row {} of {}, whose rows are 0 to {}",
+                                        position, *row, embedding.role.empty() ? "the table" : embedding.role,
+                                        embedding.rows - 1));
+  }
+  return *row;
+}
+
+}  // namespace locant

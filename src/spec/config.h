@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A config.json while it is read: typed getters that name key, rule and value, and a memory of which keys
+// were read, so that what nobody understood can be reported.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/json.h"
+
+namespace locant {
+
+/// Names of one fact, the canonical one first; transformers' attribute_map makes several valid.
+class Keys {
+ public:
+  static constexpr std::size_t kMost = 3;
+  constexpr Keys() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): written as {"n_embd", "hidden_size"}
+  constexpr Keys(std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) names_.at(count_++) = name;
+  }
+  [[nodiscard]] constexpr const std::string_view* begin() const noexcept { return names_.data(); }
+  [[nodiscard]] constexpr const std::string_view* end() const noexcept { return names_.data() + count_; }
+
+ private:
+  std::array<std::string_view, kMost> names_{};
+  std::size_t count_ = 0;
+};
+
+class Config {
+ public:
+  /// The object at `path`; `inside` is the dotted place of a nested one ("rope_parameters.").
+  Config(std::string path, Json object, std::string inside = {});
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  /// The first of the names that is there and not null; "" otherwise. All present names count as read.
+  /// SpecError when two of them disagree.
+  std::string_view present(const Keys& keys);
+  [[nodiscard]] std::string full_key(std::string_view key) const { return inside_ + std::string(key); }
+
+  /// Each throws SpecError "path: key must be ..., got ...". Null counts as absent.
+  std::optional<std::int64_t> integer(const Keys& keys, std::int64_t least);
+  std::int64_t required_integer(const Keys& keys, std::int64_t least);
+  std::optional<double> number(const Keys& keys);
+  std::optional<bool> flag(const Keys& keys);
+  std::optional<std::string> word(const Keys& keys);
+  /// One id or a list of ids.
+  std::vector<std::int64_t> ids(const Keys& keys);
+  std::optional<Config> object(std::string_view key);
+
+  /// Marks keys as read whatever they hold.
+  void ignore(std::span<const std::string_view> keys);
+  /// The key may be there only with this value (or null); SpecError says what was found and why it matters.
+  void require(std::string_view key, const Json& value, std::string_view why);
+  [[nodiscard]] std::vector<std::string> unread() const;
+  [[nodiscard]] const Json& value(std::string_view key) const;  ///< null when absent
+  [[nodiscard]] bool has(std::string_view key) const { return object_.contains(std::string(key)); }
+
+  [[noreturn]] void fail(std::string_view key, std::string_view rule) const;
+
+ private:
+  std::string path_;
+  Json object_;
+  std::string inside_;
+  std::set<std::string, std::less<>> read_;
+};
+
+}  // namespace locant

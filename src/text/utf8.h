@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// UTF-8 (RFC 3629): where it breaks, and text made valid.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace locant {
+
+/// First byte that is not part of valid UTF-8, or npos.
+[[nodiscard]] std::size_t find_invalid_utf8(std::string_view text) noexcept;
+/// Each byte that is not part of valid UTF-8 becomes U+FFFD.
+[[nodiscard]] std::string valid_utf8(std::string_view text);
+[[nodiscard]] std::string utf8_of(char32_t code_point);
+
+}  // namespace locant

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// sinusoidal: what it refuses, dialects, the zero row.
+#include <gtest/gtest.h>
+
+#include "positions/golden.h"
+#include "positions/sentences.h"
+
+namespace locant {
+namespace {
+
+using golden::planned;
+using testing_text::sentence;
+
+PositionSpec sinusoidal_spec(std::int64_t width, std::string dialect) {
+  PositionSpec spec{"sinusoidal", {}};
+  spec.set("width", width, "d_model");
+  spec.set("dialect", std::move(dialect));
+  return spec;
+}
+
+std::string refusal(std::string name, ParameterValue value, std::string key = {}) {
+  PositionSpec spec = sinusoidal_spec(16, "paper");
+  spec.set(std::move(name), std::move(value), std::move(key));
+  return sentence<SpecError>([&] { (void)planned<PositionEmbedding>(spec); });
+}
+
+std::vector<float> rows_at(const PositionEmbedding& embedding, std::vector<std::int64_t> positions) {
+  const auto tokens = static_cast<std::int64_t>(positions.size());
+  std::vector<float> rows(static_cast<std::size_t>(tokens * embedding.width), -9);
+  sinusoid_rows(embedding, {}, View<std::int64_t, 1>(positions.data(), {tokens}),
+                View<float, 2>(rows.data(), {tokens, embedding.width}));
+  return rows;
+}
+
+TEST(Sinusoidal, RowZeroIsSinesOfZeroAndCosinesOfZero) {
+  EXPECT_EQ(rows_at(planned<PositionEmbedding>(sinusoidal_spec(6, "paper")), {0}),
+            (std::vector<float>{0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(rows_at(planned<PositionEmbedding>(sinusoidal_spec(7, "halves")), {0}),
+            (std::vector<float>{0, 0, 0, 1, 1, 1, 0}));
+}
+
+TEST(Sinusoidal, OffsetShiftsThePosition) {
+  PositionSpec shifted = sinusoidal_spec(64, "halves");
+  shifted.set("offset", std::int64_t{2});
+  const auto plain = planned<PositionEmbedding>(sinusoidal_spec(64, "halves"));
+  EXPECT_EQ(rows_at(planned<PositionEmbedding>(shifted), {0, 255, 4097}), rows_at(plain, {2, 257, 4099}));
+}
+
+TEST(Sinusoidal, TheZeroRowIsZeroAndOnlyThat) {
+  PositionSpec spec = sinusoidal_spec(9, "halves");
+  spec.set("offset", std::int64_t{2});
+  spec.set("zero_row", std::int64_t{1}, "pad_token_id");
+  const auto rows = rows_at(planned<PositionEmbedding>(spec), {-1, 0});
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(rows[i], 0);
+  EXPECT_NE(rows[9], 0);
+}
+
+TEST(Sinusoidal, ScaleAndCosFirstOfAPlan) {
+  auto embedding = planned<PositionEmbedding>(sinusoidal_spec(8, "halves"));
+  const auto plain = rows_at(embedding, {257});
+  embedding.scale = 4;
+  embedding.cos_first = true;
+  const auto changed = rows_at(embedding, {257});
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(changed[i], 4 * plain[(i + 4) % 8]);
+}
+
+TEST(Sinusoidal, Refuses) {
+  EXPECT_EQ(refusal("width", std::int64_t{9}, "d_model"),
+            "sinusoidal: width (d_model) must be even in the paper dialect, got 9");
+  EXPECT_EQ(refusal("width", std::int64_t{1}),
+            "sinusoidal: width must be a whole number from 2 to 16777216, got 1");
+  EXPECT_EQ(refusal("dialect", std::string("fairseq")),
+            "sinusoidal: dialect must be paper or halves, got \"fairseq\"");
+  EXPECT_EQ(refusal("theta", 0.0), "sinusoidal: theta must be a finite number above 0, got 0");
+  EXPECT_EQ(refusal("zero_row", std::int64_t{-1}),
+            "sinusoidal: zero_row must be a whole number from 0 to 281474976710656, got -1");
+  EXPECT_EQ(refusal("offset", std::int64_t{1} << 50),
+            "sinusoidal: offset must be a whole number from -281474976710656 to 281474976710656, "
+            "got 1125899906842624");
+  PositionSpec tiny = sinusoidal_spec(16, "halves");
+  tiny.set("theta", 1e-60);
+  EXPECT_EQ(sentence<SpecError>([&] { (void)planned<PositionEmbedding>(tiny, "hf"); }),
+            "sinusoidal: theta must give finite frequencies, got 1e-60");
+}
+
+}  // namespace
+}  // namespace locant

@@ -1,0 +1,53 @@
+"""The virtual environment of the Python tests and tools: .venv, made from tools/requirements.txt."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+from dev_system import Stop, run
+
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+IS_CPU_BUILD = """
+import importlib.metadata as m, sys, torch
+gpu = sorted(n for n in {d.metadata["Name"].lower() for d in m.distributions()} if n.startswith("nvidia-"))
+sys.exit(f"torch {torch.__version__} is built for CUDA {torch.version.cuda}, packages {gpu}" if torch.version.cuda or gpu else 0)
+"""
+
+
+def python(root: Path) -> Path:
+    return root / ".venv" / "bin" / "python"
+
+
+def ensure(root: Path) -> None:
+    """Makes or completes .venv; does nothing when the requirements are those of the last time."""
+    requirements = root / "tools" / "requirements.txt"
+    wanted = hashlib.sha256(requirements.read_bytes()).hexdigest()
+    stamp = root / ".venv" / "requirements.sha256"
+    if python(root).exists() and stamp.exists() and stamp.read_text() == wanted:
+        return
+    print("dev: installing the Python packages of tools/requirements.txt into .venv", file=sys.stderr)
+    if not python(root).exists():
+        run([sys.executable, "-m", "venv", str(root / ".venv")])
+    install_torch(root, next(line for line in requirements.read_text().splitlines() if line.startswith("torch==")))
+    pip(root, "-r", str(requirements))
+    checked = subprocess.run([python(root), "-c", IS_CPU_BUILD], stderr=subprocess.PIPE, text=True)
+    if checked.returncode != 0:
+        raise Stop(f"the tests need a CPU-only PyTorch: {checked.stderr.strip()}")
+    stamp.write_text(wanted)
+
+
+def install_torch(root: Path, pin: str) -> None:
+    """The CPU-only build. Linux names it "+cpu"; PyPI's own Linux build would bring gigabytes of CUDA."""
+    if sys.platform != "linux":
+        pip(root, pin)
+        return
+    quiet = [str(python(root)), "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{pin}+cpu"]
+    if subprocess.run(quiet, stderr=subprocess.DEVNULL).returncode != 0:
+        pip(root, f"{pin}+cpu", "--extra-index-url", CPU_INDEX)
+
+
+def pip(root: Path, *arguments: str) -> None:
+    run([str(python(root)), "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments], quiet=True)
