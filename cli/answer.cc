@@ -26,7 +26,9 @@ Answer::Answer(Host& host, const CommonFlags& flags) : host_(host), path_(flags.
   if (!path_.empty()) check_writable(path_);
 }
 
-std::ostream& Answer::stream() { return path_.empty() ? host_.out() : buffer_; }
+std::ostream& Answer::stream() {
+  return path_.empty() ? host_.out() : buffer_;
+}
 
 void Answer::flush() {
   if (path_.empty()) host_.out().flush();
@@ -58,8 +60,11 @@ OrderedJson json_number(double value) {
   return value;
 }
 
-Progress::Progress(Host& host, const CommonFlags& flags) : host_(host), on_(!flags.quiet && host.err_is_terminal()) {}
-Progress::~Progress() { clear(); }
+Progress::Progress(Host& host, const CommonFlags& flags)
+    : host_(host), on_(!flags.quiet && host.err_is_terminal()) {}
+Progress::~Progress() {
+  clear();
+}
 
 void Progress::show(const std::string& line) {
   if (!on_) return;

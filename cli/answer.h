@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the answer goes (standard output, or a file that is replaced as a whole at the end), notes and progress on
-// stderr, and JSON's outer form.
+// Where the answer goes (standard output, or a file that is replaced as a whole at the end), notes and
+// progress on stderr, and JSON's outer form.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -21,9 +21,17 @@ std::vector<std::string> long_names(const CLI::App& app) {
   return names;
 }
 
+/// The parser's "--top: 1 required TEXT missing" and its like, in this program's words.
+std::string mismatch(const std::string& sentence) {
+  const std::string name = sentence.substr(0, sentence.find_first_of(": "));
+  if (sentence.find("flag override") != std::string::npos) return fmt::format("--{} takes no value", name);
+  const bool missing = sentence.find("missing") != std::string::npos;
+  return fmt::format("{} {}", name, missing ? "needs a value" : "stands more than once");
+}
+
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kLongest = 80;
   std::string out = "'";
   for (const char c : text.substr(0, kLongest)) {
@@ -42,14 +50,15 @@ Arguments::Arguments(std::string command, std::string description, std::vector<s
 }
 
 void Arguments::flag(const std::string& names, bool& target, const std::string& help) {
-  app_.add_flag(names, target, help);
+  app_.add_flag(names, target, help)->disable_flag_override();
 }
 
 CLI::Option* Arguments::value(const std::string& names, std::string& target, const std::string& help) {
-  return app_.add_option(names, target, help);
+  return single_.emplace_back(app_.add_option(names, target, help));
 }
 
-CLI::Option* Arguments::values(const std::string& names, std::vector<std::string>& target, const std::string& help) {
+CLI::Option* Arguments::values(const std::string& names, std::vector<std::string>& target,
+                               const std::string& help) {
   // Without extra arguments a value is taken as it stands: brackets and commas mean nothing to the parser.
   return app_.add_option(names, target, help)->allow_extra_args(false)->take_all()->type_size(1);
 }
@@ -72,10 +81,7 @@ void Arguments::parse(Args args) {
   } catch (const CLI::CallForHelp&) {
     throw HelpAsked{app_.help()};
   } catch (const CLI::ArgumentMismatch& error) {
-    const std::string sentence = error.what();
-    const std::string name = sentence.substr(0, sentence.find(':'));
-    const bool missing = sentence.find("missing") != std::string::npos;
-    throw UsageError(fmt::format("{}: {} {}", command_, name, missing ? "needs a value" : "stands more than once"));
+    throw UsageError(fmt::format("{}: {}", command_, mismatch(error.what())));
   } catch (const CLI::ParseError& error) {
     throw UsageError(fmt::format("{}: {}", command_, error.what()));
   }
@@ -83,9 +89,16 @@ void Arguments::parse(Args args) {
   for (const std::string& word : rest) {
     if (word.size() < 2 || word.front() != '-') continue;
     const std::string name = word.substr(0, word.find('='));
-    throw UsageError(fmt::format("{}: there is no flag {}{}", command_, name, did_you_mean(name, long_names(app_))));
+    throw UsageError(
+        fmt::format("{}: there is no flag {}{}", command_, name, did_you_mean(name, long_names(app_))));
   }
-  if (!rest.empty()) throw UsageError(fmt::format("{}: unexpected argument {}", command_, quoted(rest.front())));
+  for (const CLI::Option* option : single_) {
+    if (option->count() > 0 && option->results().front().empty()) {
+      throw UsageError(fmt::format("{}: {} needs a value, got ''", command_, option->get_name()));
+    }
+  }
+  if (!rest.empty())
+    throw UsageError(fmt::format("{}: unexpected argument {}", command_, in_quotes(rest.front())));
 }
 
 std::int64_t parse_integer(const IntegerRule& rule, std::string_view text) {
@@ -96,14 +109,16 @@ std::int64_t parse_integer(const IntegerRule& rule, std::string_view text) {
     const std::string range = rule.most != INT64_MAX    ? fmt::format(" from {} to {}", rule.least, rule.most)
                               : rule.least != INT64_MIN ? fmt::format(" from {}", rule.least)
                                                         : "";
-    throw UsageError(fmt::format("{}: {} is a whole number{}, got {}", rule.command, rule.flag, range, quoted(text)));
+    throw UsageError(
+        fmt::format("{}: {} is a whole number{}, got {}", rule.command, rule.flag, range, in_quotes(text)));
   }
   return value;
 }
 
 void require_one_of(std::string_view flag, const std::string& word, const std::vector<std::string>& words) {
   if (std::find(words.begin(), words.end(), word) != words.end()) return;
-  throw UsageError(fmt::format("{} is {}, got {}{}", flag, fmt::join(words, ", "), quoted(word), did_you_mean(word, words)));
+  throw UsageError(fmt::format("{} is {}, got {}{}", flag, fmt::join(words, ", "), in_quotes(word),
+                               did_you_mean(word, words)));
 }
 
 }  // namespace locant::cli

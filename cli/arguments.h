@@ -31,7 +31,7 @@ struct CommonFlags {
 };
 
 /// A text without UTF-8 or control characters that could break a line of stderr, in quotes.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 /// One command's flags. Every flag takes one value each time it stands there.
 class Arguments {
@@ -52,6 +52,7 @@ class Arguments {
  private:
   std::string command_;
   CLI::App app_;
+  std::vector<CLI::Option*> single_;  ///< a value that is empty is none
 };
 
 /// A whole number within [least, most], else UsageError "run: --top is a whole number from 0, got 'x'".

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command needs of the process it runs in: streams, environment, place, tokenizers. main.cc gives the
-// native one; another host (Python) may bring tokenizers that Locant does not read itself.
+// What the command needs of the process it runs in: streams, environment, place, tokenizers. main.cc gives
+// the native one; another host (Python) may bring tokenizers that Locant does not read itself.
 #pragma once
 
 #include <cstdint>

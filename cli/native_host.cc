@@ -10,10 +10,18 @@
 
 namespace locant::cli {
 
-std::ostream& NativeHost::out() { return std::cout; }
-std::ostream& NativeHost::err() { return std::cerr; }
-bool NativeHost::out_is_terminal() const { return isatty(STDOUT_FILENO) != 0; }
-bool NativeHost::err_is_terminal() const { return isatty(STDERR_FILENO) != 0; }
+std::ostream& NativeHost::out() {
+  return std::cout;
+}
+std::ostream& NativeHost::err() {
+  return std::cerr;
+}
+bool NativeHost::out_is_terminal() const {
+  return isatty(STDOUT_FILENO) != 0;
+}
+bool NativeHost::err_is_terminal() const {
+  return isatty(STDERR_FILENO) != 0;
+}
 
 std::string NativeHost::environment(const std::string& name) const {
   const char* value = std::getenv(name.c_str());

@@ -21,7 +21,7 @@ void print_best(const char* directory) {
   const locant::OpenedTokenizer text = locant::open_tokenizer(directory);
   if (text.tokenizer == nullptr) throw locant::SpecError(text.why_not);
 
-  const std::vector<std::int64_t> ids = text.tokenizer->encode("Once upon a time");
+  const std::vector<std::int64_t> ids = text.tokenizer->encode("It is a truth");
   const auto tokens = static_cast<std::int64_t>(ids.size());
   const std::unique_ptr<locant::Session> session = model->open_session({.rows = 1, .capacity = tokens});
   const std::array<std::int64_t, 1> row_tokens{tokens};

@@ -30,10 +30,10 @@ def difference(expected: str, got: str) -> str | None:
     want_lines, got_lines = expected.splitlines(), got.splitlines()
     if len(want_lines) != len(got_lines):
         return f"{len(want_lines)} lines expected, {len(got_lines)} printed"
-    for at, (want, have) in enumerate(zip(want_lines, got_lines), 1):
+    for at, (want, have) in enumerate(zip(want_lines, got_lines, strict=True), 1):
         if NUMBER.sub("#", want).split() != NUMBER.sub("#", have).split():
             return f"line {at}: expected {want!r}, got {have!r}"
-        for a, b in zip(NUMBER.findall(want), NUMBER.findall(have)):
+        for a, b in zip(NUMBER.findall(want), NUMBER.findall(have), strict=True):
             if abs(Decimal(a) - Decimal(b)) > last_digit(a):
                 return f"line {at}: expected {a}, got {b} in {have!r}"
     return None

@@ -13,7 +13,8 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 IS_CPU_BUILD = """
 import importlib.metadata as m, sys, torch
 gpu = sorted(n for n in {d.metadata["Name"].lower() for d in m.distributions()} if n.startswith("nvidia-"))
-sys.exit(f"torch {torch.__version__} is built for CUDA {torch.version.cuda}, packages {gpu}" if torch.version.cuda or gpu else 0)
+if torch.version.cuda or gpu:
+    sys.exit(f"torch {torch.__version__} is built for CUDA {torch.version.cuda}, packages {gpu}")
 """
 
 

@@ -197,9 +197,17 @@ def clang_format(root: Path, check_only: bool) -> str:
 
 
 def ruff_format(root: Path, check_only: bool) -> str:
-    ruff = [str(root / ".venv" / "bin" / "ruff"), "format", "-q", *(["--check"] if check_only else [])]
-    done = subprocess.run([*ruff, *python_sources(root)], cwd=root, stdout=subprocess.PIPE, text=True)
-    return done.stdout + ("not formatted (./dev format): Python files\n" if done.returncode else "")
+    """Formats the Python files and sorts their imports, or names those that are not formatted."""
+    ruff, files = str(root / ".venv" / "bin" / "ruff"), python_sources(root)
+    if not check_only:
+        subprocess.run([ruff, "check", "-q", "--select", "I", "--fix", *files], cwd=root, check=True)
+        return subprocess.run([ruff, "format", "-q", *files], cwd=root, stderr=subprocess.PIPE, text=True).stderr
+    command = [ruff, "format", "--check", *files]
+    done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    named = [line.removeprefix("Would reformat: ") for line in done.stdout.splitlines() if "Would reformat" in line]
+    if done.returncode and not named:
+        return done.stdout
+    return "".join(f"not formatted (./dev format): {name}\n" for name in named)
 
 
 def formatting(context: Context) -> Outcome:
@@ -225,7 +233,9 @@ def changed(root: Path) -> set[str]:
     """Files that differ from the last commit but one (from nothing, where there is none), and new files."""
 
     def git(*arguments: str) -> list[str]:
-        done = subprocess.run(["git", *arguments], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        done = subprocess.run(
+            ["git", *arguments], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         return done.stdout.splitlines() if done.returncode == 0 else []
 
     before = git("rev-parse", "--verify", "HEAD~1")

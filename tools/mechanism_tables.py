@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the table of parameters of every page in docs/mechanisms from the descriptions in src/positions.
 
-usage: mechanism_tables.py     replaces what stands between <!-- parameters --> and <!-- /parameters -->
+usage: mechanism_tables.py     replaces what stands between the two <!-- parameters --> marks
 tests/structure/registry_test.py holds pages and code against each other with the same functions.
 """
 
@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"(<!-- parameters -->\n)(.*?)(<!-- /parameters -->)", re.S)
-HEAD = "| parameter | unit | default | config keys | meaning |\n|---|---|---|---|---|\n"
+BLOCK = re.compile(r"(<!-- parameters -->\n)(.*?)(<!-- parameters -->)", re.S)
+HEAD = "| name | unit | default | config keys | meaning |\n|---|---|---|---|---|\n"
 LITERAL = r'"(?:[^"\\]|\\.)*"'
 Row = tuple[str, ...]  # name, unit, default, keys, meaning
 
@@ -44,7 +44,8 @@ def parameters_of_page(text: str) -> list[Row]:
 def table(rows: list[Row]) -> str:
     def line(row: Row) -> str:
         name, unit, default, keys, meaning = row
-        return f"| `{name}` | {unit} | {default} | {' '.join(f'`{key}`' for key in keys.split())} | {meaning} |\n"
+        shown = default if default == "required" else f"`{default}`"
+        return f"| `{name}` | {unit} | {shown} | {' '.join(f'`{key}`' for key in keys.split())} | {meaning} |\n"
 
     return HEAD + "".join(line(row) for row in rows)
 
@@ -52,11 +53,12 @@ def table(rows: list[Row]) -> str:
 def main() -> int:
     for name in registered(ROOT):
         page = ROOT / f"docs/mechanisms/{name}.md"
-        if not page.exists() or not BLOCK.search(page.read_text()):
+        parts = BLOCK.split(page.read_text()) if page.exists() else []
+        if len(parts) != 5:  # before, opening mark, table, closing mark, after
             print(f"docs/mechanisms/{name}.md: no page with a <!-- parameters --> block")
             continue
-        rows = parameters_of_code(ROOT, name)
-        page.write_text(BLOCK.sub(lambda match: match[1] + table(rows) + match[3], page.read_text()))
+        parts[2] = table(parameters_of_code(ROOT, name))
+        page.write_text("".join(parts))
     return 0
 
 

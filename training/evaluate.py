@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from common import CONFIGS, LENGTH, VOCAB, held_out_text
 from torch.nn import functional as F
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from common import CONFIGS, LENGTH, VOCAB, held_out_text
 
 LONG = 4 * LENGTH
 INSIDE = ((0, 16), (16, 32), (32, 64), (64, 128))
 BEYOND = ((128, 256), (256, 512))
-BATCH = 16
+BATCH_BYTES = 2048
 PROMPT = "It is a truth universally acknowledged"
 
 
@@ -56,8 +57,9 @@ def bits_by_position(model: PreTrainedModel, text: torch.Tensor, length: int) ->
     count = (len(text) - 1) // length
     reach = torch.arange(length + 1)
     total = torch.zeros(length, dtype=torch.float64)
-    for first in range(0, count, BATCH):
-        starts = torch.arange(first, min(first + BATCH, count)) * length
+    batch = BATCH_BYTES // length
+    for first in range(0, count, batch):
+        starts = torch.arange(first, min(first + batch, count)) * length
         ids = text[starts[:, None] + reach]
         logits = model(input_ids=ids[:, :-1], use_cache=False).logits
         loss = F.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
@@ -81,9 +83,7 @@ def measure(name: str, folder: Path, text: torch.Tensor) -> Measured:
     inside = bits_by_position(model, text, LENGTH)
     # GPT-2's table has LENGTH rows; the other three classes take any length.
     beyond = None if name == "learned" else bits_by_position(model, text, LONG)
-    return Measured(
-        name, model, dtype, model.num_parameters(), inside, beyond, greedy(model, folder)
-    )
+    return Measured(name, model, dtype, model.num_parameters(), inside, beyond, greedy(model, folder))
 
 
 def number(bits: torch.Tensor) -> str:
@@ -128,9 +128,7 @@ def continuations(measured: list[Measured]) -> str:
 
 def checksums(measured: list[Measured], models: Path) -> str:
     files = [path for m in measured for path in sorted((models / m.name).iterdir())]
-    lines = [
-        f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.relative_to(models)}" for f in files
-    ]
+    lines = [f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.relative_to(models)}" for f in files]
     return "\n".join(["```text", *lines, "```"])
 
 
@@ -145,12 +143,8 @@ def replace(card: str, marker: str, content: str) -> str:
 
 def main() -> None:
     here = Path(__file__).resolve().parent
-    parser = argparse.ArgumentParser(
-        description="Measure the bundled models on the held-out novel."
-    )
-    parser.add_argument(
-        "--text", type=Path, required=True, metavar="DIR", help="the novels, one *.txt each"
-    )
+    parser = argparse.ArgumentParser(description="Measure the bundled models on the held-out novel.")
+    parser.add_argument("--text", type=Path, required=True, metavar="DIR", help="the novels, one *.txt each")
     parser.add_argument("--models", type=Path, default=here.parent / "models", metavar="DIR")
     arguments = parser.parse_args()
 

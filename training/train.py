@@ -17,6 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
+
 from common import (
     BOS,
     CONFIGS,
@@ -27,9 +31,6 @@ from common import (
     make_tokenizer,
     training_texts,
 )
-from torch import nn
-from torch.nn import functional as F
-from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
 STEPS = 3000
 BATCH = 16
@@ -45,9 +46,7 @@ def batches(texts: list[torch.Tensor]) -> Iterator[torch.Tensor]:
     """[BATCH, LENGTH + 1] ids without end: every window inside one novel is equally likely."""
     stream = torch.cat(texts)
     ends = torch.tensor([len(text) for text in texts]).cumsum(0).tolist()
-    starts = torch.cat(
-        [torch.arange(end - len(text), end - LENGTH) for end, text in zip(ends, texts, strict=True)]
-    )
+    starts = torch.cat([torch.arange(end - len(text), end - LENGTH) for end, text in zip(ends, texts, strict=True)])
     # Its own generator: how many numbers a family draws for its weights must not move the data.
     generator = torch.Generator().manual_seed(DATA_SEED)
     reach = torch.arange(LENGTH + 1)
@@ -84,9 +83,7 @@ def train(name: str, texts: list[torch.Tensor], steps: int) -> PreTrainedModel:
     model.train()
     optimizer = optimizer_for(model)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step, steps))
-    print(
-        f"{name}: {model.num_parameters():,} parameters, {steps} steps", file=sys.stderr, flush=True
-    )
+    print(f"{name}: {model.num_parameters():,} parameters, {steps} steps", file=sys.stderr, flush=True)
 
     begun = time.monotonic()
     since = 0.0
@@ -127,9 +124,7 @@ def store(model: PreTrainedModel, name: str, folder: Path) -> None:
 def main() -> None:
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description="Train the four bundled models and store them.")
-    parser.add_argument(
-        "--text", type=Path, required=True, metavar="DIR", help="the novels, one *.txt each"
-    )
+    parser.add_argument("--text", type=Path, required=True, metavar="DIR", help="the novels, one *.txt each")
     parser.add_argument("--out", type=Path, default=here.parent / "models", metavar="DIR")
     parser.add_argument("--only", choices=list(CONFIGS), help="one model instead of all four")
     parser.add_argument("--steps", type=int, default=STEPS)

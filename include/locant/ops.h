@@ -39,18 +39,18 @@ struct Matrix {
 /// out[t] = scale * table[ids[t]]. std::out_of_range "embed: token 32000 at row 3 is outside vocab 32000".
 /// Error: exact for scale 1, else half an ulp of f32 (embed_scaled).
 struct EmbedCall {
-  View<const std::int64_t, 1> ids;  ///< [T]
-  Matrix table;                     ///< [V, D]
+  View<const std::int64_t, 1> ids{};  ///< [T]
+  Matrix table{};                     ///< [V, D]
   float scale = 1;
-  View<float, 2> out;               ///< [T, D]
+  View<float, 2> out{};               ///< [T, D]
 };
 void embed(const EmbedCall& call, ThreadPool& pool);
 
 /// out[t] += table[rows[t]] (learned positions, token types). std::out_of_range as embed().
 struct AddRowsCall {
-  View<const std::int64_t, 1> rows;  ///< [T]
-  Matrix table;                      ///< [R, D]
-  View<float, 2> out;                ///< [T, D]
+  View<const std::int64_t, 1> rows{};  ///< [T]
+  Matrix table{};                      ///< [R, D]
+  View<float, 2> out{};                ///< [T, D]
 };
 void add_rows(const AddRowsCall& call, ThreadPool& pool);
 
@@ -72,11 +72,11 @@ struct RotateShape {
 /// Error per element (rotate_f32, _f16, _bf16): relative to the pair norm hypot(a, b).
 template <class T>
 struct RotateCall {
-  View<const T, 3> x;         ///< [T, heads, head_dim]
-  View<const float, 2> cos;   ///< [T, P]
-  View<const float, 2> sin;   ///< [T, P]
-  RotateShape shape;
-  View<T, 3> out;             ///< [T, heads, head_dim]
+  View<const T, 3> x{};         ///< [T, heads, head_dim]
+  View<const float, 2> cos{};   ///< [T, P]
+  View<const float, 2> sin{};   ///< [T, P]
+  RotateShape shape{};
+  View<T, 3> out{};             ///< [T, heads, head_dim]
 };
 void rotate(const RotateCall<float>& call, ThreadPool& pool);
 void rotate(const RotateCall<Half>& call, ThreadPool& pool);
@@ -90,19 +90,19 @@ void rotate(const RotateCall<BFloat16>& call, ThreadPool& pool);
 struct NormCall {
   NormKind kind = NormKind::rms;
   double eps = 1e-5;
-  View<const float, 2> x;     ///< [T, D]
-  View<const float, 1> gain;  ///< [D]
-  View<const float, 1> bias;  ///< [D] or empty
-  View<float, 2> out;         ///< [T, D]
+  View<const float, 2> x{};     ///< [T, D]
+  View<const float, 1> gain{};  ///< [D]
+  View<const float, 1> bias{};  ///< [D] or empty
+  View<float, 2> out{};         ///< [T, D]
 };
 void normalize(const NormCall& call, ThreadPool& pool);
 
 /// out = f(x), or f(x) * up when `up` is given. out may be x or up. Error (activation): relative to max(1, |x|).
 struct ActivateCall {
   Activation activation = Activation::silu;
-  View<const float, 2> x;   ///< [T, N]
-  View<const float, 2> up;  ///< [T, N] or empty
-  View<float, 2> out;       ///< [T, N]
+  View<const float, 2> x{};   ///< [T, N]
+  View<const float, 2> up{};  ///< [T, N] or empty
+  View<float, 2> out{};       ///< [T, N]
 };
 void activate(const ActivateCall& call, ThreadPool& pool);
 
@@ -112,12 +112,12 @@ enum class Write : std::uint8_t { replace, add };
 /// from the row-major embedding table. x must not overlap out. Weights are converted on the fly.
 /// Error (project): relative to sum_k |x_k w_k|.
 struct ProjectCall {
-  View<const float, 2> x;     ///< [T, K]
-  Matrix weight;              ///< [N, K]
-  View<const float, 1> bias;  ///< [N] or empty
+  View<const float, 2> x{};     ///< [T, K]
+  Matrix weight{};              ///< [N, K]
+  View<const float, 1> bias{};  ///< [N] or empty
   float scale = 1;
   Write write = Write::replace;
-  View<float, 2> out;         ///< [T, N]
+  View<float, 2> out{};         ///< [T, N]
 };
 void project(const ProjectCall& call, ThreadPool& pool);
 
@@ -135,8 +135,8 @@ struct CacheTensor {
 
 /// cache[g, first_slot + t] = x[t, g], rounded to the cache's dtype. std::out_of_range past the capacity.
 struct StoreCall {
-  View<const float, 3> x;  ///< [T, kv_heads, width]
-  CacheTensor cache;
+  View<const float, 3> x{};  ///< [T, kv_heads, width]
+  CacheTensor cache{};
   std::int64_t first_slot = 0;
 };
 void store(const StoreCall& call, ThreadPool& pool);
@@ -146,17 +146,17 @@ void store(const StoreCall& call, ThreadPool& pool);
 /// Query head h reads kv head h / (heads / kv_heads). No bias tensor is made.
 /// Error (attend): relative to max |v|, on scores of up to +-50.
 struct AttendCall {
-  View<const float, 3> q;  ///< [T, heads, head_dim]
-  CacheTensor keys;        ///< holds first_slot + T slots or more
-  CacheTensor values;
+  View<const float, 3> q{};  ///< [T, heads, head_dim]
+  CacheTensor keys{};        ///< holds first_slot + T slots or more
+  CacheTensor values{};
   std::int64_t first_slot = 0;
   float scale = 1;
-  View<const float, 1> slopes;                  ///< [heads] or empty (ALiBi)
-  View<const std::int64_t, 1> query_positions;  ///< [T], with slopes
-  View<const std::int64_t, 1> key_positions;    ///< [first_slot + T], with slopes
-  View<float, 3> out;                           ///< [T, heads, width of values]
+  View<const float, 1> slopes{};                  ///< [heads] or empty (ALiBi)
+  View<const std::int64_t, 1> query_positions{};  ///< [T], with slopes
+  View<const std::int64_t, 1> key_positions{};    ///< [first_slot + T], with slopes
+  View<float, 3> out{};                           ///< [T, heads, width of values]
   /// When not empty, receives the masked, biased scores [heads, T, first_slot + T]; unseen slots -inf.
-  View<float, 3> scores;
+  View<float, 3> scores{};
 };
 /// The calls are independent sequences; one fork for all of them.
 void attend(std::span<const AttendCall> calls, ThreadPool& pool);

@@ -65,6 +65,8 @@ enum class Layer : std::uint8_t {
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
+  /// Called before the first tensor of each forward pass of the same sequences.
+  virtual void begin_pass() {}
   /// Whether the runtime should compute and hand over this tensor of `elements` elements.
   [[nodiscard]] virtual bool wants(std::string_view name, std::int64_t elements) = 0;
   virtual void record(std::string_view name, const TensorRef& tensor) = 0;
@@ -88,8 +90,8 @@ class TraceWriter final : public TraceSink {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  /// Names recorded from here on stand behind step_prefix(step).
-  void begin_step(std::int64_t step);
+  /// The first pass has no prefix, later ones stand behind step_prefix(1), step_prefix(2), ...
+  void begin_pass() override;
   [[nodiscard]] bool wants(std::string_view name, std::int64_t elements) override;
   /// SpecError when a name is recorded twice in a step.
   void record(std::string_view name, const TensorRef& tensor) override;

@@ -11,9 +11,11 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attend.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/dots-inl.h"
+#include "kernels/products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
@@ -21,13 +23,12 @@ namespace locant::kernels::HWY_NAMESPACE {
 inline constexpr std::int64_t kBlockFloats = 8192;   // rows x padded width
 inline constexpr std::int64_t kChunkFloats = 16384;  // slots of a chunk x padded width
 inline constexpr std::int64_t kFewRows = 11;
+inline constexpr std::int64_t kFewChunk = 128;  // slots: 12 rows of scores fit
+inline constexpr std::int64_t kAhead = 16;      // slots between a key in use and a key asked for
 inline constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
-inline constexpr int kColumnVectors = 4;
-#else
-inline constexpr int kColumnVectors = 2;
-#endif
+// Rows of one tile of dot products.
+inline constexpr int kDotRows = kColumnVectors;
 
 HWY_INLINE std::int64_t padded(std::int64_t n) {
   return (n + 15) / 16 * 16;
@@ -39,7 +40,7 @@ struct Scratch {
   HWY_ALIGN float scores[kBlockFloats];
   HWY_ALIGN float keys[kChunkFloats];
   HWY_ALIGN float values[kChunkFloats];
-  HWY_ALIGN float biases[64];
+  HWY_ALIGN float biases[kFewChunk];
   float maximum[128];
   float sum[128];
 };
@@ -60,58 +61,6 @@ struct Work {
     return HWY_MAX(HWY_MIN(last, end) - begin, std::int64_t{0});
   }
 };
-
-// to[r][c] += sum_j p[r][j] m[j][c] for Rows rows and `columns` columns; `to` and `p` are padded.
-template <int Rows, int Vectors, class T>
-HWY_INLINE void add_product_columns(const float* p, std::int64_t p_stride, const T* m, std::int64_t m_stride,
-                                    std::int64_t depth, std::size_t live, float* to, std::int64_t to_stride) {
-  const F d;
-  V acc[Rows][Vectors];
-  for (int r = 0; r < Rows; ++r) {
-    for (int c = 0; c < Vectors; ++c) acc[r][c] = hn::Zero(d);
-  }
-  for (std::int64_t j = 0; j < depth; ++j, m += m_stride) {
-    V columns[Vectors];
-    for (int c = 0; c < Vectors; ++c) {
-      const T* from = m + static_cast<std::size_t>(c) * kLanes;
-      columns[c] = live == 0 ? load(d, from) : load_n(d, from, live);
-    }
-    for (int r = 0; r < Rows; ++r) {
-      const V weight = hn::Set(d, p[r * p_stride + j]);
-      for (int c = 0; c < Vectors; ++c) acc[r][c] = hn::MulAdd(weight, columns[c], acc[r][c]);
-    }
-  }
-  for (int r = 0; r < Rows; ++r) {
-    for (int c = 0; c < Vectors; ++c) {
-      float* at = to + r * to_stride + c * static_cast<std::int64_t>(kLanes);
-      hn::StoreU(hn::Add(hn::LoadU(d, at), acc[r][c]), d, at);
-    }
-  }
-}
-
-template <int Rows, class T>
-HWY_NOINLINE void add_product(const float* p, std::int64_t p_stride, const T* m, std::int64_t m_stride,
-                              std::int64_t depth, std::int64_t columns, float* to, std::int64_t to_stride) {
-  constexpr auto kStep = static_cast<std::int64_t>(kLanes);
-  std::int64_t c = 0;
-  for (; c + kColumnVectors * kStep <= columns; c += kColumnVectors * kStep) {
-    add_product_columns<Rows, kColumnVectors>(p, p_stride, m + c, m_stride, depth, 0, to + c, to_stride);
-  }
-  for (; c + kStep <= columns; c += kStep) {
-    add_product_columns<Rows, 1>(p, p_stride, m + c, m_stride, depth, 0, to + c, to_stride);
-  }
-  if (c < columns) {
-    add_product_columns<Rows, 1>(p, p_stride, m + c, m_stride, depth, index(columns - c), to + c, to_stride);
-  }
-}
-
-HWY_INLINE void add_product_rows(std::int64_t rows, const float* p, std::int64_t p_stride, const float* m,
-                                 std::int64_t m_stride, std::int64_t depth, std::int64_t columns, float* to,
-                                 std::int64_t to_stride) {
-  for (std::int64_t r = 0; r < rows; r += 4) {
-    add_product<4>(p + r * p_stride, p_stride, m, m_stride, depth, columns, to + r * to_stride, to_stride);
-  }
-}
 
 // ---- scores
 
@@ -168,11 +117,26 @@ void many_scores(const Work& w, const T* keys, std::int64_t count) {
   add_product_rows(w.rows, w.s.q, w.q_stride, w.s.keys, w.chunk, w.b.key_width, w.chunk, w.s.scores, w.chunk);
 }
 
+// Asks for the bytes of `slots` rows of a cache from `slot` on, as far as the span goes.
+HWY_INLINE void fetch_slots(const Work& w, const void* cache, std::int64_t row_bytes, std::int64_t slot,
+                            std::int64_t slots) {
+  const auto* bytes = static_cast<const std::uint8_t*>(cache);
+  const std::int64_t end = HWY_MIN(slot + slots, w.b.slot_end) * row_bytes;
+  for (std::int64_t at = slot * row_bytes; at < end; at += 64) hwy::Prefetch(bytes + at);
+}
+
 template <int Rows, class T>
-HWY_INLINE void dot_rows(const Work& w, std::int64_t r, const T* keys, std::int64_t count) {
+HWY_INLINE void dot_rows(const Work& w, std::int64_t r, const T* keys, std::int64_t begin,
+                         std::int64_t count) {
   const float* q[Rows];
   for (int i = 0; i < Rows; ++i) q[i] = w.s.q + (r + i) * w.q_stride;
+  const std::int64_t value_bytes = w.b.value_width * (w.b.value_dtype == DType::f32 ? 4 : 2);
+  const std::int64_t key_bytes = w.b.key_width * static_cast<std::int64_t>(sizeof(T));
   for (std::int64_t j = 0; j < count; j += 4) {
+    if (r == 0) {
+      fetch_slots(w, w.b.values, value_bytes, begin + j, 4);
+      fetch_slots(w, w.b.keys, key_bytes, begin + j + kAhead, 4);
+    }
     const T* k[4];
     for (std::int64_t n = 0; n < 4; ++n) k[n] = keys + HWY_MIN(j + n, count - 1) * w.b.key_width;
     float sums[Rows * 4];
@@ -182,9 +146,9 @@ HWY_INLINE void dot_rows(const Work& w, std::int64_t r, const T* keys, std::int6
 }
 
 template <class T>
-void few_scores(const Work& w, const T* keys, std::int64_t count) {
-  if (w.rows == 1) return dot_rows<1>(w, 0, keys, count);
-  for (std::int64_t r = 0; r < w.rows; r += 2) dot_rows<2>(w, r, keys, count);
+void few_scores(const Work& w, const T* keys, std::int64_t begin, std::int64_t count) {
+  if (w.rows == 1) return dot_rows<1>(w, 0, keys, begin, count);
+  for (std::int64_t r = 0; r < w.rows; r += kDotRows) dot_rows<kDotRows>(w, r, keys, begin, count);
 }
 
 template <class T>
@@ -193,7 +157,7 @@ HWY_INLINE void scores(const Work& w, const T* keys, std::int64_t begin, std::in
   if (w.b.rows > kFewRows) {
     many_scores(w, keys, count);
   } else {
-    few_scores(w, keys, count);
+    few_scores(w, keys, begin, count);
   }
 }
 
@@ -364,7 +328,8 @@ HWY_INLINE void hide_rest(const Work& w, std::int64_t from) {
 void Attend(const AttendBlock& b) {
   Scratch s;
   const std::int64_t widest = padded(HWY_MAX(b.key_width, b.value_width));
-  const std::int64_t chunk = widest <= 256 ? 64 : widest <= 512 ? 32 : 16;
+  const std::int64_t many = widest <= 256 ? 64 : widest <= 512 ? 32 : 16;
+  const std::int64_t chunk = b.rows <= kFewRows ? kFewChunk : many;
   const Work w{
       b, s, b.rows == 1 ? 1 : (b.rows + 3) / 4 * 4, chunk, padded(b.key_width), padded(b.value_width)};
   take_queries(w);

@@ -65,6 +65,20 @@ HWY_INLINE void slice(D d, const RotateBlock<T>& b, std::int64_t t, std::int64_t
   const auto s = hn::Mul(load(d, b.sin + t * b.sin_token + i), hn::Set(d, b.sign));
   const T* in = b.x + t * b.x_token + b.offset;
   T* out = b.out + t * b.out_token + b.offset;
+  if (b.read == Layout::half && b.write == Layout::half) {
+    const T* in_b = in + b.pairs;
+    T* out_b = out + b.pairs;
+    const std::int64_t x_head = b.x_head;
+    const std::int64_t out_head = b.out_head;
+    for (std::int64_t h = b.heads; h > 0;
+         --h, in += x_head, in_b += x_head, out += out_head, out_b += out_head) {
+      const auto x = load(d, in + i);
+      const auto y = load(d, in_b + i);
+      store(d, hn::NegMulAdd(y, s, hn::Mul(x, c)), out + i);
+      store(d, hn::MulAdd(x, s, hn::Mul(y, c)), out_b + i);
+    }
+    return;
+  }
   for (std::int64_t h = 0; h < b.heads; ++h, in += b.x_head, out += b.out_head) {
     VecOf<D> x;
     VecOf<D> y;

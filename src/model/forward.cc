@@ -192,7 +192,8 @@ class Forward {
     attend(work_.attends, *model_.pool);
     if (trace_ != nullptr) {
       trace_->cache(index, cache_);
-      trace_->scores(index, spec_.heads, slopes, cache_);
+      trace_->scores(index, spec_.heads);
+      trace_->bias(index, slopes, cache_);
     }
   }
 

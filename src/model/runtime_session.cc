@@ -63,11 +63,14 @@ class OpenedSession final : public RuntimeSession {
   OpenedSession(const Model& model, std::int64_t capacity) : model_(model), capacity_(capacity) {}
 
   void forward(const ForwardCall& call, View<float, 3> logits) override {
-    if (session_ == nullptr) {
-      check(call, logits, call.ids.extent(0), model_.vocab());
-      session_ = model_.open_session({.rows = call.ids.extent(0), .capacity = capacity_});
+    if (session_ != nullptr) {
+      session_->forward(call, logits);
+      return;
     }
-    session_->forward(call, logits);
+    check(call, logits, call.ids.extent(0), model_.vocab());
+    auto session = model_.open_session({.rows = call.ids.extent(0), .capacity = capacity_});
+    session->forward(call, logits);
+    session_ = std::move(session);  // a refused first call decides nothing
   }
   [[nodiscard]] std::unique_ptr<RuntimeSession> fork() const override {
     if (session_ != nullptr) return session_->fork();

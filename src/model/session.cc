@@ -132,6 +132,7 @@ class Feeder {
       run_blocks(state_.model, state_.cache, work_, pass, nullptr);
     } else {
       TracePass trace(*state_.trace, state_.padding, work_.segments, state_.options.rows);
+      state_.trace->begin_pass();
       trace.tokens(pass.ids, positions, state_.model.spec.embedding.padding_id.value_or(0));
       run_blocks(state_.model, state_.cache, work_, pass, &trace);
       trace_logits(trace);

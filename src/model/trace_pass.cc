@@ -23,7 +23,8 @@ void softmax(View<float, 1> row) {
   for (std::int64_t s = 0; s < row.extent(0); ++s) largest = std::max(largest, row(s));
   double sum = 0;
   for (std::int64_t s = 0; s < row.extent(0); ++s) {
-    const double e = row(s) == kUnseen ? 0 : std::exp(static_cast<double>(row(s)) - static_cast<double>(largest));
+    const double e =
+        row(s) == kUnseen ? 0 : std::exp(static_cast<double>(row(s)) - static_cast<double>(largest));
     row(s) = static_cast<float>(e);
     sum += e;
   }
@@ -52,7 +53,12 @@ std::int64_t TracePass::slot_column(const Segment& segment, std::int64_t slot) c
   return past_ + shift(segment) + slot - segment.past;
 }
 
-void TracePass::tokens(std::span<const std::int64_t> ids, View<const std::int64_t, 2> positions, std::int64_t pad_id) {
+void TracePass::offer(std::string_view name, const TensorRef& tensor) {
+  if (sink_.wants(name, tensor.size())) sink_.record(name, tensor);
+}
+
+void TracePass::tokens(std::span<const std::int64_t> ids, View<const std::int64_t, 2> positions,
+                       std::int64_t pad_id) {
   const std::int64_t slots = past_ + width_;
   const std::int64_t axes = positions.extent(0);
   std::vector<std::int64_t> id(static_cast<std::size_t>(rows_ * width_), pad_id);
@@ -62,7 +68,8 @@ void TracePass::tokens(std::span<const std::int64_t> ids, View<const std::int64_
   for (const Segment& segment : segments_) {
     for (std::int64_t t = 0; t < segment.tokens; ++t) {
       const std::int64_t column = shift(segment) + t;
-      id[static_cast<std::size_t>(segment.row * width_ + column)] = ids[static_cast<std::size_t>(segment.first + t)];
+      id[static_cast<std::size_t>(segment.row * width_ + column)] =
+          ids[static_cast<std::size_t>(segment.first + t)];
       for (std::int64_t axis = 0; axis < axes; ++axis) {
         position_view(axis, segment.row, column) = positions(axis, segment.first + t);
       }
@@ -71,19 +78,20 @@ void TracePass::tokens(std::span<const std::int64_t> ids, View<const std::int64_
       mask[static_cast<std::size_t>(segment.row * slots + slot_column(segment, s))] = 1;
     }
   }
-  sink_.record(trace_names::kInputIds, {id.data(), DType::i64, {rows_, width_}});
+  offer(trace_names::kInputIds, {id.data(), DType::i64, {rows_, width_}});
   if (axes == 1) {
-    sink_.record(trace_names::kPositionIds, {position.data(), DType::i64, {rows_, width_}});
+    offer(trace_names::kPositionIds, {position.data(), DType::i64, {rows_, width_}});
   } else {
-    sink_.record(trace_names::kPositionIds, position_view);
+    offer(trace_names::kPositionIds, position_view);
   }
-  sink_.record(trace_names::kAttentionMask, {mask.data(), DType::i64, {rows_, slots}});
+  offer(trace_names::kAttentionMask, {mask.data(), DType::i64, {rows_, slots}});
 }
 
 void TracePass::record(std::string_view name, View<const float, 2> values) {
   const View<const float, 3> heads(values.data_handle(), {values.extent(0), 1, values.extent(1)},
                                    {values.stride(0), 0, values.stride(1)});
   const std::int64_t width = values.extent(1);
+  if (!sink_.wants(name, rows_ * width_ * width)) return;
   std::vector<float> out(static_cast<std::size_t>(rows_ * width_ * width), kPadding);
   for (const Segment& segment : segments_) {
     for (std::int64_t t = 0; t < segment.tokens; ++t) {
@@ -97,6 +105,7 @@ void TracePass::record(std::string_view name, View<const float, 2> values) {
 void TracePass::record(std::string_view name, View<const float, 3> values) {
   const std::int64_t heads = values.extent(1);
   const std::int64_t width = values.extent(2);
+  if (!sink_.wants(name, rows_ * width_ * heads * width)) return;
   std::vector<float> out(static_cast<std::size_t>(rows_ * width_ * heads * width), kPadding);
   for (const Segment& segment : segments_) {
     for (std::int64_t t = 0; t < segment.tokens; ++t) {
@@ -112,16 +121,19 @@ void TracePass::record(std::string_view name, View<const float, 3> values) {
 void TracePass::record_slots(std::string_view name, const Cache& cache, std::int64_t layer, CacheHalf half) {
   const CacheTensor shape = cache.keys(0, layer);
   const std::int64_t slots = past_ + width_;
+  if (!sink_.wants(name, rows_ * slots * shape.heads * shape.width)) return;
   std::vector<float> out(static_cast<std::size_t>(rows_ * slots * shape.heads * shape.width), kPadding);
   for (const Segment& segment : segments_) {
     const CacheTensor tensor =
         half == CacheHalf::values ? cache.values(segment.row, layer) : cache.keys(segment.row, layer);
     for (std::int64_t s = 0; s < segment.past + segment.tokens; ++s) {
       for (std::int64_t g = 0; g < tensor.heads; ++g) {
-        const std::int64_t at = ((segment.row * slots + slot_column(segment, s)) * tensor.heads + g) * tensor.width;
-        const auto from = static_cast<std::size_t>((g * tensor.capacity + s) * tensor.width) * size_of(tensor.dtype);
-        convert_row(static_cast<const std::byte*>(tensor.data) + from, tensor.dtype, out.data() + at, DType::f32,
-                    tensor.width);
+        const std::int64_t at =
+            ((segment.row * slots + slot_column(segment, s)) * tensor.heads + g) * tensor.width;
+        const auto from =
+            static_cast<std::size_t>((g * tensor.capacity + s) * tensor.width) * size_of(tensor.dtype);
+        convert_row(static_cast<const std::byte*>(tensor.data) + from, tensor.dtype, out.data() + at,
+                    DType::f32, tensor.width);
       }
     }
   }
@@ -139,25 +151,28 @@ void TracePass::cache(std::int64_t layer, const Cache& cache) {
           cache.positions(segment.row)(s);
     }
   }
-  sink_.record(trace_names::layer(layer, Layer::cache_positions), {positions.data(), DType::i64, {rows_, slots}});
+  offer(trace_names::layer(layer, Layer::cache_positions), {positions.data(), DType::i64, {rows_, slots}});
 }
 
 std::vector<View<float, 3>> TracePass::score_room(std::int64_t layer, std::int64_t heads) {
   score_views_.clear();
   const std::int64_t elements = rows_ * heads * width_ * (past_ + width_);
-  if (!sink_.wants(trace_names::layer(layer, Layer::scores), elements)) return score_views_;
+  wants_scores_ = sink_.wants(trace_names::layer(layer, Layer::scores), elements);
+  wants_probs_ = sink_.wants(trace_names::layer(layer, Layer::probs), elements);
+  if (!wants_scores_ && !wants_probs_) return score_views_;
   std::int64_t needed = 0;
   for (const Segment& segment : segments_) needed += heads * segment.tokens * (segment.past + segment.tokens);
   room_.assign(static_cast<std::size_t>(needed), kUnseen);
   float* at = room_.data();
   for (const Segment& segment : segments_) {
-    score_views_.emplace_back(at, View<float, 3>::Shape{heads, segment.tokens, segment.past + segment.tokens});
+    score_views_.emplace_back(at,
+                              View<float, 3>::Shape{heads, segment.tokens, segment.past + segment.tokens});
     at += score_views_.back().size();
   }
   return score_views_;
 }
 
-void TracePass::scores(std::int64_t layer, std::int64_t heads, std::span<const float> slopes, const Cache& cache) {
+void TracePass::scores(std::int64_t layer, std::int64_t heads) {
   if (score_views_.empty()) return;
   const std::int64_t slots = past_ + width_;
   const auto size = static_cast<std::size_t>(rows_ * heads * width_ * slots);
@@ -174,7 +189,8 @@ void TracePass::scores(std::int64_t layer, std::int64_t heads, std::span<const f
       }
     }
   }
-  sink_.record(trace_names::layer(layer, Layer::scores), grid);
+  if (wants_scores_) sink_.record(trace_names::layer(layer, Layer::scores), grid);
+  if (!wants_probs_) return;
   for (const Segment& segment : segments_) {
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t t = 0; t < segment.tokens; ++t) {
@@ -183,8 +199,15 @@ void TracePass::scores(std::int64_t layer, std::int64_t heads, std::span<const f
     }
   }
   sink_.record(trace_names::layer(layer, Layer::probs), grid);
-  if (slopes.empty()) return;
-  std::fill(out.begin(), out.end(), kPadding);
+}
+
+void TracePass::bias(std::int64_t layer, std::span<const float> slopes, const Cache& cache) {
+  const auto heads = static_cast<std::int64_t>(slopes.size());
+  const std::int64_t slots = past_ + width_;
+  const std::int64_t elements = rows_ * heads * width_ * slots;
+  if (slopes.empty() || !sink_.wants(trace_names::layer(layer, Layer::bias), elements)) return;
+  std::vector<float> out(static_cast<std::size_t>(elements), kPadding);
+  const View<float, 4> grid(out.data(), {rows_, heads, width_, slots});
   for (const Segment& segment : segments_) {
     const View<std::int64_t, 1> positions = cache.positions(segment.row);
     for (std::int64_t h = 0; h < heads; ++h) {

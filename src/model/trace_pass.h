@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands a pass's tensors to a sink in the layout of a trace: [B, T, ...] with NaN in padding. Slots of a cache stand
-// so that the last T columns are this pass's: S = most past slots + T.
+// Hands a pass's tensors to a sink in the layout of a trace: [B, T, ...] with NaN in padding. Slots of a
+// cache stand so that the last T columns are this pass's: S = most past slots + T.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,18 @@ class TracePass {
   void record(std::string_view name, View<const float, 3> values);
   /// What attention sees of one layer.
   void cache(std::int64_t layer, const Cache& cache);
-  /// Room for the scores [heads, T_row, past + T_row] of each segment; empty when the sink does not want them.
+  /// Room for the scores [heads, T_row, past + T_row] of each segment; empty when the sink wants neither
+  /// scores nor probabilities.
   [[nodiscard]] std::vector<View<float, 3>> score_room(std::int64_t layer, std::int64_t heads);
-  /// Scores and probabilities of a layer from that room, and the bias when the layer has slopes.
-  void scores(std::int64_t layer, std::int64_t heads, std::span<const float> slopes, const Cache& cache);
+  /// Scores and probabilities of a layer from that room.
+  void scores(std::int64_t layer, std::int64_t heads);
+  /// What slopes add to the scores; nothing without slopes.
+  void bias(std::int64_t layer, std::span<const float> slopes, const Cache& cache);
 
  private:
   [[nodiscard]] std::int64_t shift(const Segment& segment) const noexcept;
   [[nodiscard]] std::int64_t slot_column(const Segment& segment, std::int64_t slot) const noexcept;
+  void offer(std::string_view name, const TensorRef& tensor);
   void record_slots(std::string_view name, const Cache& cache, std::int64_t layer, CacheHalf half);
 
   TraceSink& sink_;
@@ -43,6 +47,8 @@ class TracePass {
   std::int64_t rows_ = 0;
   std::int64_t width_ = 0;  ///< T
   std::int64_t past_ = 0;   ///< most slots before this pass
+  bool wants_scores_ = false;
+  bool wants_probs_ = false;
   std::vector<float> room_;
   std::vector<View<float, 3>> score_views_;
 };

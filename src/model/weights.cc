@@ -169,7 +169,8 @@ void Binder::refuse_leftovers() const {
 
 Weights Binder::bind() {
   prefix_ = names_.prefixes[0];
-  if (file_.find(fmt::format("{}{}.weight", prefix_, names_.embedding)) == nullptr) prefix_ = names_.prefixes[1];
+  const std::string bare = fmt::format("{}{}.weight", names_.prefixes[1], names_.embedding);
+  if (file_.find(bare) != nullptr) prefix_ = names_.prefixes[1];
   const auto name = [&](std::string_view part) { return prefix_ + std::string(part); };
   const auto weight = [&](std::string_view part) { return fmt::format("{}{}.weight", prefix_, part); };
   weights_.qkv_layout = names_.qkv_layout;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights as operations take them, names, and the instruction sets of this machine.
+// Weights as operations take them, and the instruction sets of this machine.
 #include "kernels/targets.h"
 #include "locant/ops.h"
 #include "ops/check.h"
@@ -24,20 +24,6 @@ Matrix matrix(const TensorRef& tensor) {
                  .row_stride = tensor.strides[0]};
   check_ops::weight("matrix", "a weight", m);
   return m;
-}
-
-std::string_view name_of(Activation activation) noexcept {
-  switch (activation) {
-    case Activation::silu:
-      return "silu";
-    case Activation::gelu_erf:
-      return "gelu_erf";
-    case Activation::gelu_tanh:
-      return "gelu_tanh";
-    case Activation::relu:
-      return "relu";
-  }
-  return "unknown";
 }
 
 }  // namespace locant

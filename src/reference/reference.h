@@ -31,8 +31,8 @@ void rotate_complex(View<const double, 3> x, View<const double, 2> angle, View<d
 void rms_norm(View<const double, 1> x, View<const double, 1> gain, double eps, View<double, 1> out);
 /// (x - mean) / sqrt(var + eps) * gain + bias; bias may be empty.
 struct LayerNorm {
-  View<const double, 1> gain;
-  View<const double, 1> bias;
+  View<const double, 1> gain{};
+  View<const double, 1> bias{};
   double eps = 0;
 };
 void layer_norm(View<const double, 1> x, const LayerNorm& norm, View<double, 1> out);
@@ -47,14 +47,14 @@ void project(View<const double, 2> x, View<const double, 2> weight, View<double,
 
 /// Causal attention: query t stands in slot first_slot + t and sees slots up to its own.
 struct Attention {
-  View<const double, 3> q;       ///< [T, heads, head_dim]
-  View<const double, 3> keys;    ///< [kv_heads, slots, head_dim]
-  View<const double, 3> values;  ///< [kv_heads, slots, width]
+  View<const double, 3> q{};       ///< [T, heads, head_dim]
+  View<const double, 3> keys{};    ///< [kv_heads, slots, head_dim]
+  View<const double, 3> values{};  ///< [kv_heads, slots, width]
   std::int64_t first_slot = 0;
   double scale = 1;
-  View<const double, 1> slopes;                 ///< [heads] or empty
-  View<const std::int64_t, 1> query_positions;  ///< [T]
-  View<const std::int64_t, 1> key_positions;    ///< [slots]
+  View<const double, 1> slopes{};                 ///< [heads] or empty
+  View<const std::int64_t, 1> query_positions{};  ///< [T]
+  View<const std::int64_t, 1> key_positions{};    ///< [slots]
 };
 /// The score of query t, head h against a slot it sees.
 [[nodiscard]] double score(const Attention& attention, std::int64_t t, std::int64_t h, std::int64_t slot);

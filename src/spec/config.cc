@@ -46,6 +46,7 @@ std::optional<std::int64_t> Config::integer(const Keys& keys, std::int64_t least
   const bool fits = found.is_number_integer() &&
                     !(found.is_number_unsigned() && found.get<std::uint64_t>() > INT64_MAX);
   if (!fits || found.get<std::int64_t>() < least) fail(key, fmt::format("a whole number of at least {}", least));
+  if (found.get<std::int64_t>() > kLargestSize) fail(key, fmt::format("at most {}", kLargestSize));
   return found.get<std::int64_t>();
 }
 
@@ -84,7 +85,8 @@ std::vector<std::int64_t> Config::ids(const Keys& keys) {
   const Json& found = value(key);
   std::vector<std::int64_t> ids;
   const auto add = [&](const Json& id) {
-    if (!id.is_number_integer()) fail(key, "a token id or a list of token ids");
+    const bool fits = id.is_number_integer() && !(id.is_number_unsigned() && id.get<std::uint64_t>() > INT64_MAX);
+    if (!fits) fail(key, "a token id or a list of token ids");
     // Published configs use -1 for "none".
     if (id.get<std::int64_t>() >= 0) ids.push_back(id.get<std::int64_t>());
   };

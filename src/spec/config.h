@@ -18,6 +18,9 @@
 
 namespace locant {
 
+/// Of any size in a config: a product of two stays in 64 bits.
+inline constexpr std::int64_t kLargestSize = (1LL << 31) - 1;
+
 /// Names of one fact, the canonical one first; transformers' attribute_map makes several valid.
 class Keys {
  public:
@@ -46,7 +49,7 @@ class Config {
   std::string_view present(const Keys& keys);
   [[nodiscard]] std::string full_key(std::string_view key) const { return inside_ + std::string(key); }
 
-  /// Each throws SpecError "path: key must be ..., got ...". Null counts as absent.
+  /// Each throws SpecError "path: key must be ..., got ...". Null counts as absent. Integers end at kLargestSize.
   std::optional<std::int64_t> integer(const Keys& keys, std::int64_t least);
   std::int64_t required_integer(const Keys& keys, std::int64_t least);
   std::optional<double> number(const Keys& keys);

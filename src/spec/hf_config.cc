@@ -16,6 +16,8 @@
 namespace locant {
 namespace {
 
+constexpr std::int64_t kMostLayers = 1LL << 16;  // a spec holds facts of each layer
+
 const HfFamily& family_of(Config& config) {
   const auto type = config.word({"model_type"});
   if (!type) throw SpecError(fmt::format("{}: model_type must be stated, it is missing", config.path()));
@@ -57,6 +59,7 @@ void read_sizes(Config& config, const HfFamily& family, ModelSpec& spec) {
   spec.vocab = config.required_integer({"vocab_size"}, 1);
   spec.hidden = config.required_integer(family.hidden, 1);
   spec.layers = config.required_integer(family.layers, 1);
+  if (spec.layers > kMostLayers) config.fail(config.present(family.layers), fmt::format("at most {}", kMostLayers));
   spec.heads = config.required_integer(family.heads, 1);
   spec.kv_heads = config.integer(family.kv_heads, 1).value_or(spec.heads);
   if (spec.heads % spec.kv_heads != 0) {

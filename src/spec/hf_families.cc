@@ -35,7 +35,7 @@ PositionSpec read_rope(Config& config, const ModelSpec& spec) {
   }
   auto scaling = config.object("rope_scaling");
   auto parameters = config.object("rope_parameters");
-  auto& block = scaling ? scaling : parameters;
+  auto& block = scaling && !scaling->unread().empty() ? scaling : parameters;  // {} counts as absent
   if (block) {
     const auto type = block->word({"rope_type", "type"});
     if (type && *type != "default") {

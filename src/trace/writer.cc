@@ -18,7 +18,6 @@ struct TraceWriter::State {
   SafetensorsWriter file;
   TraceOptions options;
   std::int64_t step = 0;
-  std::int64_t last_filled = 0;                 // the first pass may be empty
   std::set<std::string, std::less<>> recorded;  // of this step
 };
 
@@ -33,13 +32,10 @@ TraceWriter::TraceWriter(std::string path, TraceOptions options)
 
 TraceWriter::~TraceWriter() = default;
 
-void TraceWriter::begin_step(std::int64_t step) {
-  (void)trace_names::step_prefix(step);  // refuses a negative one
-  if (step < state_->step) {
-    throw SpecError(fmt::format("trace: steps come in order, got {} after {}", step, state_->step));
-  }
-  if (step != state_->step) state_->recorded.clear();
-  state_->step = step;
+void TraceWriter::begin_pass() {
+  // A pass that recorded nothing is none: steps have no gaps.
+  if (!state_->recorded.empty()) ++state_->step;
+  state_->recorded.clear();
 }
 
 bool TraceWriter::wants(std::string_view name, std::int64_t elements) {
@@ -50,16 +46,11 @@ bool TraceWriter::wants(std::string_view name, std::int64_t elements) {
 
 void TraceWriter::record(std::string_view name, const TensorRef& tensor) {
   if (state_->recorded.contains(name)) {
-    throw SpecError(fmt::format("trace: a name is recorded once in a step, {} comes again in step {}",
+    throw SpecError(fmt::format("trace: a name is recorded once in a pass, {} comes again in pass {}",
                                 quote(name), state_->step));
-  }
-  if (state_->step > state_->last_filled + 1) {
-    throw SpecError(
-        fmt::format("trace: no step is left out, got {} after {}", state_->step, state_->last_filled));
   }
   state_->file.add(trace_names::step_prefix(state_->step) + std::string(name), tensor);
   state_->recorded.emplace(name);
-  state_->last_filled = state_->step;
 }
 
 void TraceWriter::finish() {

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Golden cases of the position mechanisms, from their formulas in 50 digits (mpmath).
 
 usage: generate.py [--check]
@@ -127,9 +128,7 @@ def sinusoidal() -> dict[str, Any]:
         parameters: dict[str, Any] = {"width": width, "dialect": dialect, "theta": theta, "offset": offset}
         if zero_row is not None:
             parameters["zero_row"] = zero_row
-        rows = [
-            [mp.mpf(0) if p + offset == zero_row else value(p + offset, c) for c in columns] for p in POSITIONS
-        ]
+        rows = [[mp.mpf(0) if p + offset == zero_row else value(p + offset, c) for c in columns] for p in POSITIONS]
         cases.append(
             {
                 "parameters": parameters,

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Golden cases from the live transformers package: what recipe `hf` has to imitate.
 
 usage: generate_hf.py [--check]
-Writes hf_*.json beside this file. --check compares instead: whole numbers exactly, frequencies and slopes within
-2 ulp of f32 (torch's power differs by one between CPUs), tables within what such frequencies explain.
+Writes hf_*.json beside this file. --check compares instead: whole numbers exactly, frequencies and slopes
+within 2 ulp of f32 (torch's power differs by one between CPUs), tables within what such frequencies explain.
 """
 
 import json
@@ -120,8 +121,11 @@ def sinusoidal() -> dict[str, Any]:
             ladder = torch.exp(torch.arange(0, width, 2, dtype=torch.int64).float() * -step)
             sines, cosines = rows[:, 0::2], rows[:, 1::2]
         else:
-            owner = XGLMSinusoidalPositionalEmbedding if family == "xglm" else M2M100SinusoidalPositionalEmbedding
-            rows = owner.get_embedding(5000, width, zero_row)
+            owner = {
+                "xglm": XGLMSinusoidalPositionalEmbedding,
+                "m2m_100": M2M100SinusoidalPositionalEmbedding,
+            }
+            rows = owner[family].get_embedding(5000, width, zero_row)
             step = math.log(10000) / (half - 1)
             ladder = torch.exp(torch.arange(half, dtype=torch.int64).float() * -step)
             sines, cosines = rows[:, :half], rows[:, half : 2 * half]
@@ -133,7 +137,8 @@ def sinusoidal() -> dict[str, Any]:
             and torch.equal(torch.cos(angles)[content], cosines[content])
         ):
             raise SystemExit(f"{family}: the table is not sin and cos of f32 products")
-        columns = sorted({c for c in (0, 1, 2, 3, half - 1, half, half + 1, width - 2, width - 1) if c < width})
+        wanted = {0, 1, 2, 3, half - 1, half, half + 1, width - 2, width - 1}
+        columns = sorted(c for c in wanted if c < width)
         positions = [row - offset for row in ROWS]
         parameters: dict[str, Any] = {
             "width": width,
@@ -171,8 +176,10 @@ def learned() -> dict[str, Any]:
         with torch.no_grad():
             table.weight[:, 0] = torch.arange(18)
             rows = table(torch.tensor(mask))[..., 0].long()
-        cases.append({"parameters": {"rows": 18, "width": 1, "offset": 2}, "mask": mask, "rows": rows.tolist()})
-    return {"provenance": provenance("OPTLearnedPositionalEmbedding over a table of row numbers"), "cases": cases}
+        parameters = {"rows": 18, "width": 1, "offset": 2}
+        cases.append({"parameters": parameters, "mask": mask, "rows": rows.tolist()})
+    source = "OPTLearnedPositionalEmbedding over a table of row numbers"
+    return {"provenance": provenance(source), "cases": cases}
 
 
 def position_ids() -> dict[str, Any]:

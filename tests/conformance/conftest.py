@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from budgets import MEASURED, budget
 from command import ROOT, Locant
 from models import ModelShop

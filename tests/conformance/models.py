@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny random checkpoints of uneven shape, written by transformers: weights N(0, 1.2^2 / fan_in), norms near 1, small biases."""
+"""Tiny random checkpoints of uneven shape, written by transformers.
+
+Matrices are N(0, 1.2^2 / fan_in), norms near 1, biases small.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ CONFIGS: dict[str, type[PreTrainedConfig]] = {
     "bloom": transformers.BloomConfig,
     "xglm": transformers.XGLMConfig,
 }
-CLASSES: dict[str, type[PreTrainedModel]] = {
+CLASSES: dict[str, Any] = {
     "llama": transformers.LlamaForCausalLM,
     "gpt2": transformers.GPT2LMHeadModel,
     "bloom": transformers.BloomForCausalLM,
@@ -133,12 +136,12 @@ class ModelShop:
             shutil.copyfile(file, target / file.name)
         return target
 
-    def with_config(self, source: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    def with_config(self, source: Path, change: Callable[[dict[str, Any]], object]) -> Path:
         target = self.copy(source)
         edit_config(target, change)
         return target
 
-    def with_tensors(self, source: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
+    def with_tensors(self, source: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> Path:
         target = self.copy(source)
         tensors = load_file(target / "model.safetensors")
         change(tensors)
@@ -146,7 +149,7 @@ class ModelShop:
         return target
 
 
-def edit_config(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def edit_config(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     file = folder / "config.json"
     config = json.loads(file.read_text())
     change(config)

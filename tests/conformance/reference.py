@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
+from torch.nn import functional
 from transformers import DynamicCache, PreTrainedModel
 from transformers.models.llama import modeling_llama
 
@@ -36,6 +38,10 @@ class Greedy:
 @dataclass
 class Reference:
     _models: dict[Path, PreTrainedModel] = field(default_factory=dict)
+    _greedy: dict[tuple[Path, tuple[int, ...], int], Greedy] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        torch.set_num_threads(1)  # tiny matrices: threads would cost more than they bring
 
     def model(self, path: Path) -> PreTrainedModel:
         if path not in self._models:
@@ -54,12 +60,28 @@ class Reference:
         model = self.model(path)
         arguments: dict[str, Any] = {"use_cache": False}
         if positions is not None:
+            _grow_table(model, max(positions))
             # With a mask given, transformers does not read packed sequences out of jumping positions.
             arguments["position_ids"] = torch.tensor([list(positions)])
             arguments["attention_mask"] = torch.ones(1, len(ids), dtype=torch.long)
         with torch.no_grad():
             out = model(input_ids=torch.tensor([list(ids)]), **arguments)
         logits: F32 = out.logits[0].numpy()
+        return logits
+
+    def wide_logits(self, path: Path, ids: Sequence[int]) -> NDArray[np.float64]:
+        """[T, V] in float64, softmax included. Only for models whose code runs in it (not XGLM's)."""
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float64, attn_implementation="eager", local_files_only=True
+        ).eval()
+        softmax = functional.softmax
+
+        def wide_softmax(scores: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+            return softmax(scores, dim=dim)  # the models' own call narrows the scores to float32 first
+
+        with torch.no_grad(), mock.patch.object(functional, "softmax", wide_softmax):
+            out = model(input_ids=torch.tensor([list(ids)]), use_cache=False)
+        logits: NDArray[np.float64] = out.logits[0].numpy()
         return logits
 
     def batch_logits(self, path: Path, rows: Sequence[Sequence[int]], side: str) -> list[F32]:
@@ -82,6 +104,12 @@ class Reference:
         return [out[index, span].numpy() for index, span in enumerate(spans)]
 
     def greedy(self, path: Path, ids: Sequence[int], count: int) -> Greedy:
+        key = (path, tuple(ids), count)
+        if key not in self._greedy:
+            self._greedy[key] = self._continue(path, ids, count)
+        return self._greedy[key]
+
+    def _continue(self, path: Path, ids: Sequence[int], count: int) -> Greedy:
         model = self.model(path)
         cache, feed = DynamicCache(config=model.config), torch.tensor([list(ids)])
         chosen: list[int] = []
@@ -110,6 +138,13 @@ class Reference:
         return tensors
 
 
+def _grow_table(model: Any, position: int) -> None:
+    """XGLM computes its table for a call's length, not for its positions."""
+    table = getattr(model.base_model, "embed_positions", None)
+    if table is not None and position + table.offset >= table.weights.size(0):
+        table.make_weights(position + table.offset + 1, table.embedding_dim, table.padding_idx)
+
+
 def _record_pass(model: PreTrainedModel, cache: DynamicCache, ids: Sequence[int], seen: int) -> Tensors:
     family = FAMILY[model.config.model_type]
     raw: dict[str, torch.Tensor] = {}
@@ -123,7 +158,7 @@ def _record_pass(model: PreTrainedModel, cache: DynamicCache, ids: Sequence[int]
     return {name: value.detach().contiguous().numpy() for name, value in raw.items()}
 
 
-def _derive_attention(raw: dict[str, torch.Tensor], cache: DynamicCache, layer: int, seen: int, scale: float) -> None:
+def _derive_attention(raw: dict[str, torch.Tensor], cache: Any, layer: int, seen: int, scale: float) -> None:
     """Cache, and the scores from transformers' own q and cache."""
     at = f"layers.{layer}."
     keys, values = cache.layers[layer].keys, cache.layers[layer].values
@@ -164,6 +199,14 @@ class _Hooks:
 
 def _heads(out: torch.Tensor, head_dim: int) -> torch.Tensor:
     return out.unflatten(-1, (-1, head_dim))
+
+
+def _third_of_width(part: int, head_dim: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda out: _heads(out.chunk(3, -1)[part], head_dim)
+
+
+def _third_of_heads(part: int, heads: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda out: out.unflatten(-1, (heads, 3, -1))[..., part, :]
 
 
 def _first(out: Any) -> torch.Tensor:
@@ -225,11 +268,7 @@ class _Gpt2:
         for index, layer in enumerate(core.h):
             at = f"layers.{index}."
             for part, name in enumerate("qkv"):
-                hooks.out(
-                    layer.attn.c_attn,
-                    f"{at}attn.{name}",
-                    lambda out, part=part: _heads(out.chunk(3, -1)[part], width),
-                )
+                hooks.out(layer.attn.c_attn, f"{at}attn.{name}", _third_of_width(part, width))
             hooks.out(layer.attn, at + "attn.out", lambda out: out[0])
             hooks.out(layer.attn, at + "attn.probs", lambda out: out[1])
             hooks.out(layer, at + "out", _first)
@@ -254,11 +293,7 @@ class _Bloom:
         for index, layer in enumerate(core.h):
             at, attention = f"layers.{index}.", layer.self_attention
             for part, name in enumerate("qkv"):
-                hooks.out(
-                    attention.query_key_value,
-                    f"{at}attn.{name}",
-                    lambda out, part=part: out.unflatten(-1, (heads, 3, -1))[..., part, :],
-                )
+                hooks.out(attention.query_key_value, f"{at}attn.{name}", _third_of_heads(part, heads))
             # [heads, 1, S] of one row
             hooks.argument(attention, at + "attn.bias", lambda args, kw: kw["alibi"][None])
             hooks.out(attention.dense, at + "attn.out")

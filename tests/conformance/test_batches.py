@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
+
 from budgets import assert_within
 from command import Locant
 from models import FAMILIES, ModelShop, random_ids
@@ -22,9 +22,7 @@ def span(row: list[int], side: str, width: int) -> slice:
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_row_in_a_padded_batch(
-    locant: Locant, reference: Reference, shop: ModelShop, family: str, side: str
-) -> None:
+def test_row_in_a_padded_batch(locant: Locant, reference: Reference, shop: ModelShop, family: str, side: str) -> None:
     model, width = shop.get(family), max(map(len, ROWS))
     batch = locant.run(model, "--pad", side, ids=ROWS, logits=True)
     hf = reference.batch_logits(model, ROWS, side)
@@ -52,9 +50,7 @@ def test_default_padding_gives_the_same_rows(locant: Locant, shop: ModelShop, fa
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_rows_of_a_batch_continue_as_alone(
-    locant: Locant, reference: Reference, shop: ModelShop, family: str
-) -> None:
+def test_rows_of_a_batch_continue_as_alone(locant: Locant, reference: Reference, shop: ModelShop, family: str) -> None:
     model = shop.get(family, tie_word_embeddings=False)
     batch = locant.run(model, "--continue", "16", ids=ROWS)
     for index, row in enumerate(ROWS):
@@ -127,9 +123,7 @@ def test_start_is_transformers_position_ids(
 
 
 @pytest.mark.parametrize(("family", "start"), [("llama", 1000), ("bloom", 1000), ("bloom", 97)])
-def test_relative_mechanisms_do_not_see_the_start(
-    locant: Locant, shop: ModelShop, family: str, start: int
-) -> None:
+def test_relative_mechanisms_do_not_see_the_start(locant: Locant, shop: ModelShop, family: str, start: int) -> None:
     model, ids = shop.get(family), random_ids(60, seed=41)
     moved = locant.run(model, "--start", str(start), ids=ids, logits=True).logits[0]
     still = locant.run(model, ids=ids, logits=True).logits[0]
@@ -164,9 +158,7 @@ def test_a_shared_row_of_positions_serves_every_row(locant: Locant, reference: R
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_positions_of_an_uneven_batch(
-    locant: Locant, reference: Reference, shop: ModelShop, side: str
-) -> None:
+def test_positions_of_an_uneven_batch(locant: Locant, reference: Reference, shop: ModelShop, side: str) -> None:
     """[B, T] positions stand where their tokens stand; what stands on padding does not matter."""
     model, width = shop.get("gpt2"), max(map(len, ROWS))
     positions = np.full((len(ROWS), width), 399, dtype=np.int64)
@@ -206,5 +198,3 @@ def test_row_order_does_not_matter(locant: Locant, shop: ModelShop) -> None:
         inside = span(row, "right", width)
         got, want = backward[len(ROWS) - 1 - index, inside], forward[index, inside]
         assert_within(got, want, "conformance_padding", f"row {index} at another place")
-
-

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from budgets import assert_within
 from command import Locant
 from models import BASE, FAMILIES, ModelShop, random_ids
 from reference import Reference
@@ -109,6 +111,17 @@ def test_forms_of_one_config(locant: Locant, reference: Reference, shop: ModelSh
     assert (reference.logits(old, IDS) == reference.logits(modern, IDS)).all()
 
 
+def test_thetas_that_contradict_each_other(locant: Locant, reference: Reference, shop: ModelShop) -> None:
+    """Refused in a sentence, or read as transformers does: never a third meaning."""
+    model = shop.with_config(shop.get("llama"), lambda config: config.update(rope_theta=777.0))
+    result = locant.attempt(model, ids=IDS, logits=True)
+    if result.status == 2:
+        assert "rope_theta" in result.stderr and "777" in result.stderr
+        return
+    assert result.status == 0, result.stderr
+    assert_within(result.logits[0], reference.logits(model, IDS), "conformance_family", "contradicting thetas")
+
+
 def test_default_theta_is_10000(locant: Locant, shop: ModelShop) -> None:
     stated = shop.get("llama", rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
 
@@ -144,7 +157,11 @@ def test_dtype_key_never_changes_meaning(locant: Locant, shop: ModelShop, family
     plain = shop.get(family)
     want = locant.run(plain, ids=IDS, logits=True)
     for dtype in ("float16", "bfloat16"):
-        other = shop.with_config(plain, lambda config, dtype=dtype: config.update(dtype=dtype))
+
+        def state(config: Config, dtype: str = dtype) -> None:
+            config["dtype"] = dtype
+
+        other = shop.with_config(plain, state)
         assert locant.run(other, ids=IDS, logits=True).logits.tobytes() == want.logits.tobytes(), dtype
 
 

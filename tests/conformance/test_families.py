@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from budgets import assert_within, budget
 from command import Locant
 from models import BASE, FAMILIES, ModelShop, Variant, random_ids
@@ -14,6 +15,14 @@ from reference import Reference
 
 BUNDLED_TOKENS = {"rope": 300, "alibi": 300, "learned": 128, "sinusoidal": 300}
 CONTINUED = 64
+# English prose, as in training. On random bytes a trained model is ill-conditioned: inputs moved by 6e-8 move the
+# logits of `alibi` by 5e-6, on prose by 3e-9.
+PROSE = (
+    b"It is a truth universally acknowledged, that a single man in possession of a good fortune, must be in want of a "
+    b"wife. However little known the feelings or views of such a man may be on his first entering a neighbourhood, "
+    b"this truth is so well fixed in the minds of the surrounding families, that he is considered as the rightful "
+    b"property of some one or other of their daughters."
+)
 
 VARIANTS: dict[str, Variant] = {
     "llama tied": Variant("llama", {"tie_word_embeddings": True}),
@@ -71,14 +80,14 @@ def check_greedy(locant: Locant, reference: Reference, model: Path, ids: list[in
 
 @pytest.mark.parametrize("name", BUNDLED_TOKENS)
 def test_bundled_model(locant: Locant, reference: Reference, bundled: Path, name: str) -> None:
-    ids = random_ids(BUNDLED_TOKENS[name], seed=3, vocab=260)
+    ids = [4 + byte for byte in PROSE[: BUNDLED_TOKENS[name]]]
+    assert len(ids) == BUNDLED_TOKENS[name]
     check_logits(locant, reference, bundled / name, ids, f"bundled {name}")
 
 
 @pytest.mark.parametrize("name", BUNDLED_TOKENS)
 def test_bundled_model_continues(locant: Locant, reference: Reference, bundled: Path, name: str) -> None:
-    text = b"It is a truth universally acknowledged, that a single man"
-    check_greedy(locant, reference, bundled / name, [4 + byte for byte in text], f"bundled {name}")
+    check_greedy(locant, reference, bundled / name, [4 + byte for byte in PROSE[:57]], f"bundled {name}")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -90,9 +99,7 @@ def test_random_model(locant: Locant, reference: Reference, shop: ModelShop, fam
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("tied", [True, False])
-def test_random_model_continues(
-    locant: Locant, reference: Reference, shop: ModelShop, family: str, tied: bool
-) -> None:
+def test_random_model_continues(locant: Locant, reference: Reference, shop: ModelShop, family: str, tied: bool) -> None:
     """From 230 past 256; a tied head of random weights tends to repeat itself, an untied one wanders."""
     model = shop.get(family, tie_word_embeddings=tied)
     check_greedy(locant, reference, model, random_ids(230, seed=5), f"{family} tied={tied}")
@@ -121,13 +128,28 @@ def test_one_token(locant: Locant, reference: Reference, shop: ModelShop, family
     assert locant.run(model, "--continue", "8", ids=[501]).continuation() == want.ids
 
 
-@pytest.mark.parametrize("family", ["llama", "xglm", pytest.param("bloom", marks=pytest.mark.full)])
+@pytest.mark.parametrize("family", ["llama", "xglm"])
 def test_prompt_past_2048(locant: Locant, reference: Reference, shop: ModelShop, family: str) -> None:
     """Past every configured length: these mechanisms have no end."""
     model = shop.get(family)
     ids = random_ids(2300, seed=11)
     got = locant.run(model, ids=ids, logits=True).logits[0]
     assert_within(got, reference.logits(model, ids), "conformance_long", f"{family}, T = 2300")
+
+
+def test_alibi_past_2048(locant: Locant, reference: Reference, shop: ModelShop) -> None:
+    """Against float64: transformers adds slope times key position, which f32 rounds to 6e-5 at 1000."""
+    model, ids = shop.get("bloom"), random_ids(2300, seed=11)
+    got = locant.run(model, ids=ids, logits=True).logits[0]
+    assert_within(got, reference.wide_logits(model, ids), "conformance_golden", "bloom, T = 2300, in f64")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("family", ["llama", "gpt2", "bloom"])
+def test_random_model_in_float64(locant: Locant, reference: Reference, shop: ModelShop, family: str) -> None:
+    model, ids = shop.get(family), random_ids(300, seed=1)
+    got = locant.run(model, ids=ids, logits=True).logits[0]
+    assert_within(got, reference.wide_logits(model, ids), "conformance_family", f"{family} in f64")
 
 
 def test_rope_continues_past_2048(locant: Locant, reference: Reference, shop: ModelShop) -> None:
@@ -153,9 +175,7 @@ def test_learned_table_to_its_end(locant: Locant, reference: Reference, shop: Mo
 
 
 @pytest.mark.parametrize(("prompt", "more", "flags"), [(401, 0, []), (390, 12, []), (1, 0, ["--start", "400"])])
-def test_learned_table_past_its_end(
-    locant: Locant, shop: ModelShop, prompt: int, more: int, flags: list[str]
-) -> None:
+def test_learned_table_past_its_end(locant: Locant, shop: ModelShop, prompt: int, more: int, flags: list[str]) -> None:
     model = shop.get("gpt2")
     ids = random_ids(prompt, seed=17)
     result = locant.attempt(model, "--continue", str(more), *flags, ids=ids, logits=True, trace=True)

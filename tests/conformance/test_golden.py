@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from budgets import assert_within
 from command import Locant
 from reference import Reference

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tokenizers import Tokenizer
+
 from budgets import assert_within, budget
 from command import Locant
 from models import ModelShop, random_ids
 from reference import Reference
-from tokenizers import Tokenizer
 
 DOCUMENTED = "Once upon a time, there was a little girl named Lily. She loved to play outside in the park."
 
@@ -72,7 +73,7 @@ def test_text_from_stdin_and_file(locant: Locant, data: Path, tmp_path: Path) ->
 
 
 def test_bundled_tokenizer_is_bytes(locant: Locant, bundled: Path) -> None:
-    text = "Emma – «1816»\n\té"
+    text = "Emma \u2013 «1816»\n\té"
     row = locant.run(bundled / "rope", "--text", text).rows[0]
     assert row["ids"] == [4 + byte for byte in text.encode()]
     assert len(row["pieces"]) == len(row["ids"])

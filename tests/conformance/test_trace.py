@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+
 from budgets import assert_within
 from command import Locant
 from models import BASE, FAMILIES, ModelShop, random_ids
-from numpy.typing import NDArray
 from reference import Reference, Tensors
 
 PROMPT = random_ids(21, seed=81)
@@ -50,7 +51,7 @@ def split_step(name: str) -> tuple[str, str]:
 def compare(got: NDArray[Any], want: NDArray[Any], name: str, what: str) -> None:
     """Shapes as documented; where the layout leaves freedom (halved tables, axes of 1), both forms are met."""
     bare = split_step(name)[1]
-    if bare in EXACT or "positions" in bare and "cache" in bare:
+    if bare in EXACT or ("positions" in bare and "cache" in bare):
         assert got.dtype == np.int64
         assert got.tolist() == want.tolist(), what
         return
@@ -195,9 +196,7 @@ def test_metadata(locant: Locant, shop: ModelShop, family: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_rows_of_a_padded_batch(
-    locant: Locant, reference: Reference, shop: ModelShop, family: str, side: str
-) -> None:
+def test_rows_of_a_padded_batch(locant: Locant, reference: Reference, shop: ModelShop, family: str, side: str) -> None:
     """Columns of padding hold nothing; the rest are the row's own tensors, slots oldest first."""
     model, rows = shop.get(family), [PROMPT, PROMPT[3:10]]
     result = locant.run(model, "--pad", side, "--continue", "2", ids=rows, trace=True)

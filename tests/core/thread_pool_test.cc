@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <sched.h>
+
+#include <algorithm>
 #include <atomic>
-#include <cstdlib>
+#include <chrono>
+#include <limits>
 #include <new>
 #include <numeric>
 #include <thread>
@@ -168,8 +172,8 @@ TEST(Buffer, Moves) {
 }
 
 TEST(Buffer, WhatTheMachineCannotGiveIsBadAlloc) {
-  EXPECT_THROW(Buffer(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
-  EXPECT_THROW(Buffer(std::size_t{1} << 60), std::bad_alloc);
+  EXPECT_THROW(Buffer buffer(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
+  EXPECT_THROW(Buffer buffer(std::size_t{1} << 60), std::bad_alloc);
 }
 
 }  // namespace

@@ -89,6 +89,15 @@ TEST(Version, IsThreeNumbers) {
   EXPECT_THAT(std::string(version()), ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
 }
 
+TEST(Words, Names) {
+  EXPECT_EQ(name_of(NormKind::rms), "rms");
+  EXPECT_EQ(name_of(NormKind::layer), "layer");
+  EXPECT_EQ(name_of(Activation::silu), "silu");
+  EXPECT_EQ(name_of(Activation::gelu_erf), "gelu_erf");
+  EXPECT_EQ(name_of(Activation::gelu_tanh), "gelu_tanh");
+  EXPECT_EQ(name_of(Activation::relu), "relu");
+}
+
 TEST(Checked, OverflowIsNothing) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();

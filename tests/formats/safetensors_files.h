@@ -24,6 +24,11 @@ inline std::string entry(const std::string& name, const std::string& dtype, cons
          "}";
 }
 
+/// A header of these members.
+inline std::string object(const std::string& members) {
+  return std::string("{").append(members).append("}");
+}
+
 /// "[0,size]"
 inline std::string span_of(std::size_t size) {
   return std::string("[0,").append(std::to_string(size)).append("]");

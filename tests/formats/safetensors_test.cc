@@ -20,6 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 using tests::entry;
 using tests::message_of;
+using tests::object;
 using tests::safetensors;
 using tests::slurp;
 using tests::span_of;
@@ -31,7 +32,7 @@ std::string cause(const std::string& file) {
 
 /// The cause of refusing a file of one header over 8 bytes of data.
 std::string cause_of_header(const std::string& header) {
-  return cause(safetensors("{" + header + "}", "12345678"));
+  return cause(safetensors(object(header), "12345678"));
 }
 
 TEST(Safetensors, ReadsTensorsAndMetadata) {
@@ -73,7 +74,7 @@ TEST(Safetensors, ReadsTensorsAndMetadata) {
 TEST(Safetensors, CopiesShareTheMapping) {
   const TempDir dir;
   const std::string path =
-      dir.write("x.safetensors", safetensors("{" + entry("a", "U8", "[4]", "[0,4]") + "}", "abcd"));
+      dir.write("x.safetensors", safetensors(object(entry("a", "U8", "[4]", "[0,4]")), "abcd"));
   auto file = std::make_unique<SafetensorsFile>(path);
   const SafetensorsFile copy = *file;
   const void* const data = file->find("a")->tensor.data;
@@ -87,7 +88,7 @@ TEST(Safetensors, EveryDType) {
                             DType::i16, DType::i8, DType::u8, DType::boolean}) {
     const std::string name(safetensors_name_of(dtype));
     const auto header =
-        parse_safetensors_header(safetensors("{" + entry("a", name, "[1]", span_of(size_of(dtype))) + "}",
+        parse_safetensors_header(safetensors(object(entry("a", name, "[1]", span_of(size_of(dtype)))),
                                              std::string(size_of(dtype), '\1')),
                                  "x");
     EXPECT_EQ(header.entries.at(0).dtype, dtype) << name;
@@ -206,7 +207,7 @@ TEST(Safetensors, CoverOfTheData) {
       HasSubstr("tensor \"b\" has data_offsets [4,8] behind a hole, the tensor before ends at 3, at byte "));
   EXPECT_THAT(cause_of_header(entry("b", "U8", "[4]", "[4,8]")), HasSubstr("behind a hole"));
   EXPECT_THAT(two("[0,4]", "[5,9]"), HasSubstr("the data ends at 8"));
-  const std::string header = "{" + entry("a", "U8", "[4]", "[0,4]") + "}";
+  const std::string header = object(entry("a", "U8", "[4]", "[0,4]"));
   EXPECT_EQ(
       cause(safetensors(header, "12345678")),
       "x: the tensors end at byte 4 of 8 bytes of data, at byte " + std::to_string(8 + header.size() + 4));

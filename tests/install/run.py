@@ -16,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CONSUMER = ROOT / "tests" / "install" / "consumer"
 MODEL = ROOT / "models" / "rope"
+MOVED = "moved"  # where the installed tree stands in the end
 EXPECTED = {"slope": "0.500000", "inv_freq": "0.010000", "embedded": "2.500000"}
 
 
@@ -50,17 +52,17 @@ def check_numbers(program: Path, env: dict[str, str] | None = None) -> None:
 
 
 def configure(source: Path, folder: Path, *options: str) -> None:
-    run("cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *options)
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    run("cmake", "-S", source, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", *launcher, *options)
 
 
-def install(work: Path, shared: str) -> Path:
+def install(work: Path, shared: str) -> None:
     """Builds and installs, then moves the tree: what is installed must not know where it was."""
-    folder, first, moved = work / "build", work / "first", work / "moved"
+    folder, first = work / "build", work / "first"
     configure(ROOT, folder, f"-DBUILD_SHARED_LIBS={shared}", "-DLOCANT_BUILD_TESTS=OFF")
     run("cmake", "--build", folder)
     run("cmake", "--install", folder, "--prefix", first)
-    first.rename(moved)
-    return moved
+    first.rename(work / MOVED)
 
 
 def check_exported_paths(prefix: Path) -> None:
@@ -74,27 +76,27 @@ def check_exported_paths(prefix: Path) -> None:
                 raise Failed(f"{path.name}:{number} holds an absolute path: {line.strip()}")
 
 
-def check_package(prefix: Path, work: Path) -> None:
-    configure(CONSUMER, work / "package", "-DLOCANT_AS=package", f"-DCMAKE_PREFIX_PATH={prefix}")
+def check_package(work: Path) -> None:
+    configure(CONSUMER, work / "package", "-DLOCANT_AS=package", f"-DCMAKE_PREFIX_PATH={work / MOVED}")
     run("cmake", "--build", work / "package")
     check_numbers(work / "package" / "consumer")
 
 
-def check_wrong_version(prefix: Path, work: Path) -> None:
+def check_wrong_version(work: Path) -> None:
     """A consumer that asks for a later version must not get this one."""
     source = work / "later"
     shutil.copytree(CONSUMER, source)
     lists = source / "CMakeLists.txt"
     lists.write_text(lists.read_text().replace("find_package(locant 0.1", "find_package(locant 99"))
     try:
-        configure(source, work / "later-build", "-DLOCANT_AS=package", f"-DCMAKE_PREFIX_PATH={prefix}")
+        configure(source, work / "later-build", "-DLOCANT_AS=package", f"-DCMAKE_PREFIX_PATH={work / MOVED}")
     except Failed:
         return
     raise Failed("find_package(locant 99) was content with this version")
 
 
-def check_pkg_config(prefix: Path, work: Path) -> None:
-    libraries = next(path.parent for path in prefix.rglob("liblocant.*"))
+def check_pkg_config(work: Path) -> None:
+    libraries = next(path.parent for path in (work / MOVED).rglob("liblocant.*"))
     env = {"PKG_CONFIG_PATH": str(libraries / "pkgconfig")}
     flags = run("pkg-config", "--cflags", "--libs", "locant", env=env).split()
     program = work / "by-pkg-config"
@@ -118,17 +120,16 @@ def check_command(prefix: Path) -> None:
 def main() -> int:
     kept = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
     work = kept or Path(tempfile.mkdtemp(prefix="locant-install-"))
-    trees: dict[str, Path] = {}
-    steps: dict[str, Callable[[], object]] = {}
+    steps: dict[str, Callable[[], None]] = {}
     for name, shared in (("static", "OFF"), ("shared", "ON")):
         folder = work / name
-        steps[f"{name}: install"] = lambda n=name, f=folder, s=shared: trees.update({n: install(f, s)})
-        steps[f"{name}: no paths of this machine"] = lambda n=name: check_exported_paths(trees[n])
-        steps[f"{name}: find_package"] = lambda n=name, f=folder: check_package(trees[n], f)
-        steps[f"{name}: pkg-config"] = lambda n=name, f=folder: check_pkg_config(trees[n], f)
-        steps[f"{name}: the installed command"] = lambda n=name: check_command(trees[n])
-    steps["a later version is refused"] = lambda: check_wrong_version(trees["static"], work)
-    steps["add_subdirectory"] = lambda: check_subdirectory(work)
+        steps[f"{name}: install"] = partial(install, folder, shared)
+        steps[f"{name}: no paths of this machine"] = partial(check_exported_paths, folder / MOVED)
+        steps[f"{name}: find_package"] = partial(check_package, folder)
+        steps[f"{name}: pkg-config"] = partial(check_pkg_config, folder)
+        steps[f"{name}: the installed command"] = partial(check_command, folder / MOVED)
+    steps["a later version is refused"] = partial(check_wrong_version, work / "static")
+    steps["add_subdirectory"] = partial(check_subdirectory, work)
     failures = 0
     try:
         for name, step in steps.items():

@@ -87,6 +87,18 @@ Plan uniform(LayerPositions kind, std::size_t layers) {
   return plan;
 }
 
+LayerPositions turning(Rotation rotation) {
+  LayerPositions kind;
+  kind.rotation = std::move(rotation);
+  return kind;
+}
+
+LayerPositions biased(Bias bias) {
+  LayerPositions kind;
+  kind.bias = std::move(bias);
+  return kind;
+}
+
 /// DeepSeek-V3: 64 rotary channels after 128 without, one rotated key for all heads, adjacent pairs read and
 /// halves written, YaRN factor 40 over 4096 tokens, mscale = mscale_all_dim = 1.
 Plan deepseek_v3() {
@@ -107,7 +119,7 @@ Plan deepseek_v3() {
   r.head_dim = 192;
   r.offset = 128;
   r.shared_key = true;
-  return uniform({.rotation = r}, 61);
+  return uniform(turning(r), 61);
 }
 
 /// Llama 4 Scout: chunked layers with rope; every fourth is full attention without, with temperature.
@@ -117,8 +129,8 @@ Plan llama4() {
   r.write = Pairing::interleaved;
   Plan plan;
   for (std::int64_t layer = 0; layer < 48; ++layer) plan.layers.push_back((layer + 1) % 4 == 0 ? 1 : 0);
-  plan.kinds = {{.rotation = r},
-                {.query_scale = QueryScale{.form = "log_floor", .scale = 0.1, .floor = 8192, .shift = 1}}};
+  plan.kinds = {turning(r), {}};
+  plan.kinds[1].query_scale = QueryScale{.form = "log_floor", .scale = 0.1, .floor = 8192, .shift = 1};
   return plan;
 }
 
@@ -132,7 +144,7 @@ Plan deberta_v3() {
   b.function = "c2p|p2c";
   b.roles = {"rel_embeddings", "rel_embeddings_norm"};
   b.bidirectional = true;
-  Plan plan = uniform({.bias = b}, 12);
+  Plan plan = uniform(biased(b), 12);
   plan.stack = Stack::encoder;
   return plan;
 }
@@ -145,7 +157,7 @@ Plan xpos() {
   growth.scale_base = 512;
   growth.center = 1024;
   r.growth = growth;
-  return uniform({.rotation = r}, 24);
+  return uniform(turning(r), 24);
 }
 
 /// Phi-3-mini-128k: per-pair factors chosen by the length seen, amplitude by the ratio of lengths.
@@ -156,7 +168,7 @@ Plan longrope(const Extent& extent) {
     r.inv_freq[i] /= 1 + (last_factor - 1) * static_cast<double>(i) / 47;
   }
   r.amplitude = std::sqrt(1 + std::log(131072.0 / 4096) / std::log(4096.0));
-  return uniform({.rotation = r}, 32);
+  return uniform(turning(r), 32);
 }
 
 /// T5-small: buckets in both directions in the encoder, backwards only in the decoder, none across.
@@ -184,14 +196,14 @@ Plan deepseek_v4() {
   r.offset = 448;
   r.acts_on = {.q = true, .k = true, .v = true, .output_inverse = true};
   r.shared_key = true;
-  return uniform({.rotation = r}, 4);
+  return uniform(turning(r), 4);
 }
 
 /// Qwen2-VL: 16 pairs follow time, 24 the row, 24 the column.
 Plan qwen2_vl() {
   Rotation r = plain(1000000, 128);
   for (std::int64_t i = 0; i < 64; ++i) r.axis.push_back(i < 16 ? 0 : i < 40 ? 1 : 2);
-  return uniform({.rotation = r}, 28);
+  return uniform(turning(r), 28);
 }
 
 TEST(PlanShapes, PublishedSchemesFit) {
@@ -274,9 +286,19 @@ TEST(PlanShapes, TheChecksFail) {
             "a bias with weights names them");
   EXPECT_EQ(broken(t5(Stack::decoder), [](Plan& p) { p.kinds[0].bias->form = BiasForm::slopes; }),
             "a slope per head");
-  EXPECT_EQ(broken({}, [](Plan& p) { p.embedding = {{.form = EmbeddingForm::sinusoid, .width = 8}}; }),
+  EXPECT_EQ(broken({},
+                   [](Plan& p) {
+                     p.embedding.resize(1);
+                     p.embedding[0].form = EmbeddingForm::sinusoid;
+                     p.embedding[0].width = 8;
+                   }),
             "a frequency per two columns");
-  EXPECT_EQ(broken({}, [](Plan& p) { p.embedding = {{.form = EmbeddingForm::table, .width = 8}}; }),
+  EXPECT_EQ(broken({},
+                   [](Plan& p) {
+                     p.embedding.resize(1);
+                     p.embedding[0].form = EmbeddingForm::table;
+                     p.embedding[0].width = 8;
+                   }),
             "a table has rows and a role");
 }
 

@@ -72,9 +72,11 @@ TEST(Refuses, SizesThatNoMachineHolds) {
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max() / 2;
   EXPECT_THAT(refusal(with(llama_v5(), {{"num_hidden_layers", kHuge}})),
               says("num_hidden_layers", "got 46116860184"));
+  EXPECT_THAT(refusal(with(llama_v5(), {{"num_hidden_layers", 2147483647}})),
+              says("num_hidden_layers", "65536"));
   EXPECT_THAT(refusal(with(gpt2(), {{"n_embd", kHuge}, {"n_head", 1}})), says("n_embd", "got 46116860184"));
   EXPECT_THAT(refusal(with(llama_v5(), {{"num_attention_heads", kHuge}, {"num_key_value_heads", 1}})),
-              says("num_attention_heads", "got 46116860184"));
+              says("num_attention_heads", "at most 2147483647"));
 }
 
 TEST(Refuses, HeadsThatDoNotDivide) {

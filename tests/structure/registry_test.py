@@ -29,7 +29,9 @@ def violations(root: Path) -> list[str]:
     names, found = registered(root), []
     if len(names) != len(set(names)) or not names:
         found.append(f"src/positions/registry.cc: mechanisms are registered once each, got {names}")
-    found += [f"{name} is described in src/positions and not registered" for name in sorted(described(root) - set(names))]
+    found += [
+        f"{name} is described in src/positions and not registered" for name in sorted(described(root) - set(names))
+    ]
     for name in names:
         source = root / f"src/positions/{name}.cc"
         if not source.exists() or f"Mechanism {name}()" not in source.read_text():
@@ -64,10 +66,9 @@ def test_explain_says_what_the_code_says() -> None:
         pytest.skip("build/locant is not built")
     for name in registered(ROOT):
         done = subprocess.run([binary, "explain", name, "--json"], stdout=subprocess.PIPE, text=True, check=True)
-        told = json.loads(done.stdout)["parameters"]
-        code = parameters_of_code(ROOT, name)
-        assert [row["name"] for row in told] == [row[0] for row in code]
-        assert [row["unit"] for row in told] == [row[1] for row in code]
+        told = json.loads(done.stdout)["mechanism"]["parameters"]
+        rows = [(p["name"], p["unit"], p["default"] or "required", p["config_keys"], p["meaning"]) for p in told]
+        assert rows == parameters_of_code(ROOT, name)
 
 
 SOURCE = """namespace {
@@ -82,16 +83,18 @@ Mechanism rope() { return {}; }
 """
 PAGE = """# rope
 <!-- parameters -->
-| parameter | unit | default | config keys | meaning |
+| name | unit | default | config keys | meaning |
 |---|---|---|---|---|
-| `theta` | 1 | 10000 | `rope_theta` `a.b` | base of the ladder |
+| `theta` | 1 | `10000` | `rope_theta` `a.b` | base of the ladder |
 | `width` | elements | required | | columns |
-<!-- /parameters -->
+<!-- parameters -->
 """
 
 
 def seed(root: Path) -> None:
-    write(root, "src/positions/registry.cc", "Mechanism rope();\nstatic const std::array kMechanisms = {\n rope(),\n};\n")
+    write(
+        root, "src/positions/registry.cc", "Mechanism rope();\nstatic const std::array kMechanisms = {\n rope(),\n};\n"
+    )
     write(root, "src/positions/rope.cc", SOURCE)
     write(root, "tests/cases/rope.json", "{}")
     write(root, "docs/mechanisms/rope.md", PAGE)
@@ -112,7 +115,11 @@ def test_a_whole_tree_passes(tmp_path: Path) -> None:
         ("docs/mechanisms/rope.md", "# rope\n", "is not that of the code"),
         ("docs/mechanisms/left.md", "", "no registered mechanism"),
         ("tests/cases/left.json", "{}", "no registered mechanism"),
-        ("src/positions/alibi.cc", "Mechanism alibi() {\n}\n", "alibi is described in src/positions and not registered"),
+        (
+            "src/positions/alibi.cc",
+            "Mechanism alibi() {\n}\n",
+            "alibi is described in src/positions and not registered",
+        ),
     ],
 )
 def test_a_seeded_violation_is_found(tmp_path: Path, name: str, text: str | None, said: str) -> None:

@@ -31,15 +31,23 @@ def unexplained(root: Path) -> list[str]:
         if line and not line.startswith("#"):
             listed[name.strip()] = reason.strip()
     counted = lines(root)
-    found = [f"{name} has {n} lines and no reason in large_files.txt" for name, n in counted.items() if n > LARGE and not listed.get(name)]
-    found += [f"{name} is listed in large_files.txt and is not large" for name in listed if counted.get(name, 0) <= LARGE]
+    found = [
+        f"{name} has {n} lines and no reason in large_files.txt"
+        for name, n in counted.items()
+        if n > LARGE and not listed.get(name)
+    ]
+    found += [
+        f"{name} is listed in large_files.txt and is not large" for name in listed if counted.get(name, 0) <= LARGE
+    ]
     return found
 
 
 def test_sizes() -> None:
     counted = lines(ROOT)
     large = sorted(name for name, n in counted.items() if n > LARGE)
-    print(f"{len(counted)} files, median {statistics.median(counted.values()):.0f} lines, largest {max(counted.values())}")
+    print(
+        f"{len(counted)} files, median {statistics.median(counted.values()):.0f} lines, largest {max(counted.values())}"
+    )
     if large:
         warnings.warn(f"files over {LARGE} lines: {', '.join(large)}", stacklevel=1)
     assert unexplained(ROOT) == []
@@ -55,5 +63,7 @@ def test_names_say_what_is_inside() -> None:
 def test_a_seeded_large_file_is_found(tmp_path: Path) -> None:
     write(tmp_path, "src/core/a.cc", "\n" * (LARGE + 1))
     assert [text.split()[0] for text in unexplained(tmp_path)] == ["src/core/a.cc"]
-    write(tmp_path, "tests/structure/large_files.txt", "# name: reason\nsrc/core/a.cc: one table\nsrc/core/b.cc: gone\n")
+    write(
+        tmp_path, "tests/structure/large_files.txt", "# name: reason\nsrc/core/a.cc: one table\nsrc/core/b.cc: gone\n"
+    )
     assert unexplained(tmp_path) == ["src/core/b.cc is listed in large_files.txt and is not large"]

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frame of every benchmark row: the answer is checked against reference/ before anything is timed, then Locant,
+// the peer and the machine's limit take turns in short slices of one run, and best and median are kept.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "machine_limits.h"
+#include "locant/threads.h"
+
+namespace locant::bench {
+
+/// One row. `run` is one call on memory that exists; `error` is the largest deviation over its budget (<= 1 passes).
+struct Row {
+  std::string operation;  ///< "rotation"
+  std::string shape;      ///< "T=512, 32 heads of 128, half"
+  std::string dtype;
+  Limit limit = Limit::fma;
+  double amount = 0;               ///< flop or bytes of one call, by the limit's kind
+  std::int64_t working_set = 0;    ///< bytes the limit is measured on
+  std::function<void()> run;
+  std::function<double()> error;
+  std::string peer;  ///< the peer's request as JSON, "" = none
+};
+
+struct Times {
+  double best = 0;    ///< ns a call
+  double median = 0;  ///< ns a call
+};
+
+struct Result {
+  std::string operation, shape, dtype;
+  int threads = 1;
+  double error = 0;                 ///< of its budget
+  std::optional<Times> locant;      ///< none: the answer was wrong and was not timed
+  std::optional<Times> peer;
+  std::string peer_name;
+  double limit_ns = 0;
+};
+
+struct Options {
+  int threads = 1;
+  double seconds = 0.6;  ///< per row and contender
+  std::string only;      ///< rows whose operation contains it
+};
+
+class Peer;
+/// Runs a row; `peer` may be null.
+[[nodiscard]] Result measure(const Row& row, const Options& options, ThreadPool& pool, Peer* peer);
+
+/// Deterministic values in [-1, 1).
+[[nodiscard]] std::vector<float> values(std::size_t count, std::uint64_t seed);
+
+using Rows = std::vector<Row>;
+void lookup_rows(ThreadPool& pool, Rows& rows);
+void rotation_rows(ThreadPool& pool, Rows& rows);
+void attention_rows(ThreadPool& pool, Rows& rows);
+void head_rows(ThreadPool& pool, Rows& rows);
+void model_rows(ThreadPool& pool, Rows& rows);
+
+}  // namespace locant::bench

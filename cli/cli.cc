@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cli.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <ostream>
+#include <stdexcept>
+#include <system_error>
+
+#include "cli/answer.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/stream.h"
+#include "cli/suggest.h"
+#include "locant/core.h"
+
+namespace locant::cli {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kBadInput = 2;
+constexpr int kBug = 3;
+
+constexpr std::array<Command, 4> kCommands{{
+    {"run", "run a model: text or ids -> logits, next tokens, continuation", run_command},
+    {"list", "list mechanisms, families, recipes and rules", list_command},
+    {"explain", "print the page of a mechanism or a recipe", explain_command},
+    {"help", "print the page of a command", help_command},
+}};
+
+int dispatch(Args args, Host& host) {
+  if (args.empty()) throw UsageError("give a command: run, list, explain or help");
+  const std::string& first = args.front();
+  if (first == "-h" || first == "--help") throw HelpAsked{overview()};
+  if (first == "--version") return version_command(args.subspan(1), host);
+  return find_command(first).call(args.subspan(1), host);
+}
+
+int refuse(Host& host, std::string_view sentence, int status) {
+  host.out().flush();
+  host.err() << "locant: " << one_line(sentence) << '\n';
+  host.err().flush();
+  return status;
+}
+
+/// An answer that did not reach its reader is an error, whoever wrote it.
+int flushed(Host& host, int status) {
+  host.out().flush();
+  return host.out().good() ? status : refuse(host, "standard output: cannot be written", kBadInput);
+}
+
+}  // namespace
+
+std::span<const Command> commands() noexcept {
+  return kCommands;
+}
+
+const Command& find_command(const std::string& name) {
+  std::vector<std::string> names{"--version", "--help"};
+  for (const Command& command : kCommands) {
+    if (command.name == name) return command;
+    names.emplace_back(command.name);
+  }
+  throw UsageError(fmt::format("there is no command {}{}", in_quotes(name), did_you_mean(name, names)));
+}
+
+int run(std::span<const std::string> args, Host& host) {
+  try {
+    return flushed(host, dispatch(args, host));
+  } catch (const HelpAsked& help) {
+    host.out() << help.text;
+    return flushed(host, kDone);
+  } catch (const UsageError& error) {
+    return refuse(host, error.what(), kBadInput);
+  } catch (const SpecError& error) {
+    return refuse(host, error.what(), kBadInput);
+  } catch (const FileError& error) {
+    return refuse(host, error.what(), kBadInput);
+  } catch (const std::out_of_range& error) {
+    return refuse(host, error.what(), kBadInput);
+  } catch (const std::bad_alloc&) {
+    return refuse(host, "memory: this machine does not give enough for it", kBadInput);
+  } catch (const std::system_error& error) {
+    return refuse(host, fmt::format("system: {}", error.what()), kBadInput);
+  } catch (const std::exception& error) {
+    return refuse(
+        host,
+        fmt::format("this is a bug in Locant, please report it with the command line: {}", error.what()),
+        kBug);
+  } catch (...) {
+    return refuse(
+        host, "this is a bug in Locant, please report it with the command line: an unknown exception", kBug);
+  }
+}
+
+}  // namespace locant::cli

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// `locant explain`: the page of a mechanism or a recipe, from the descriptions that the library itself uses.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "cli/answer.h"
+#include "cli/commands.h"
+#include "cli/suggest.h"
+#include "locant/positions.h"
+#include "locant/recipe.h"
+
+namespace locant::cli {
+namespace {
+
+std::string indented(std::string_view text) {
+  std::string out = "  ";
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "  ";
+  }
+  return out;
+}
+
+void heading(std::string_view text, Answer& answer) {
+  answer.stream() << '\n' << answer.style().bold << text << answer.style().off << '\n';
+}
+
+void write_mechanism(const Mechanism& mechanism, Answer& answer) {
+  std::ostream& out = answer.stream();
+  out << fmt::format("{}{}{}: {}\n", answer.style().bold, mechanism.name, answer.style().off,
+                     mechanism.summary);
+  out << fmt::format("site: {}\n", name_of(mechanism.site));
+  if (!mechanism.aliases.empty()) out << fmt::format("also called: {}\n", fmt::join(mechanism.aliases, ", "));
+  heading("formula", answer);
+  out << indented(mechanism.formula) << '\n';
+  if (!mechanism.parameters.empty()) heading("parameters", answer);
+  for (const ParameterDescription& parameter : mechanism.parameters) {
+    out << fmt::format(
+        "  {} [{}], {}\n      {}\n", parameter.name, parameter.unit,
+        parameter.default_text.empty() ? "required" : fmt::format("default {}", parameter.default_text),
+        parameter.meaning);
+    if (!parameter.config_keys.empty()) out << fmt::format("      config keys: {}\n", parameter.config_keys);
+  }
+  heading("source", answer);
+  out << indented(mechanism.paper) << '\n';
+}
+
+OrderedJson mechanism_json(const Mechanism& mechanism) {
+  OrderedJson parameters = OrderedJson::array();
+  for (const ParameterDescription& parameter : mechanism.parameters) {
+    parameters.push_back(
+        {{"name", parameter.name},
+         {"unit", parameter.unit},
+         {"default", parameter.default_text.empty() ? OrderedJson() : OrderedJson(parameter.default_text)},
+         {"config_keys", parameter.config_keys},
+         {"meaning", parameter.meaning}});
+  }
+  return {{"name", mechanism.name},
+          {"aliases", std::vector<std::string>(mechanism.aliases.begin(), mechanism.aliases.end())},
+          {"site", name_of(mechanism.site)},
+          {"summary", mechanism.summary},
+          {"formula", mechanism.formula},
+          {"parameters", std::move(parameters)},
+          {"paper", mechanism.paper}};
+}
+
+std::string_view name_of_angle(AngleNumerics angle) {
+  switch (angle) {
+    case AngleNumerics::f64:
+      return "f64";
+    case AngleNumerics::f32_product:
+      return "f32_product";
+    case AngleNumerics::f32_running:
+      return "f32_running";
+  }
+  return "";
+}
+
+std::string_view name_of_touches(Touches touches) {
+  switch (touches) {
+    case Touches::positions:
+      return "positions";
+    case Touches::scale:
+      return "scale";
+    case Touches::head:
+      return "head";
+    case Touches::position_ids:
+      return "position_ids";
+  }
+  return "";
+}
+
+void write_recipe(const Recipe& recipe, Answer& answer) {
+  std::ostream& out = answer.stream();
+  out << fmt::format("{}{}{}: {}\n", answer.style().bold, recipe.name, answer.style().off, recipe.summary);
+  heading("numerics", answer);
+  const Numerics& numerics = recipe.numerics;
+  out << fmt::format("  frequencies in {}, angles in {}, tables in {}\n", name_of(numerics.frequency),
+                     name_of_angle(numerics.angle), name_of(numerics.table));
+  heading("differences from exact", answer);
+  if (recipe.deviations.empty()) out << "  none\n";
+  for (const Deviation& deviation : recipe.deviations) {
+    out << fmt::format("  {}: {}\n      {} ({})\n", name_of_touches(deviation.touches), deviation.what,
+                       deviation.evidence,
+                       deviation.tested_live ? "tested against it" : "read in its source");
+  }
+}
+
+OrderedJson recipe_json(const Recipe& recipe) {
+  OrderedJson deviations = OrderedJson::array();
+  for (const Deviation& deviation : recipe.deviations) {
+    deviations.push_back({{"touches", name_of_touches(deviation.touches)},
+                          {"what", deviation.what},
+                          {"evidence", deviation.evidence},
+                          {"tested_live", deviation.tested_live}});
+  }
+  return {{"name", recipe.name},
+          {"summary", recipe.summary},
+          {"numerics",
+           {{"frequency", name_of(recipe.numerics.frequency)},
+            {"angle", name_of_angle(recipe.numerics.angle)},
+            {"table", name_of(recipe.numerics.table)}}},
+          {"deviations", std::move(deviations)}};
+}
+
+const Mechanism* mechanism_named(const std::string& name) {
+  for (const Mechanism& mechanism : mechanisms()) {
+    const auto& aliases = mechanism.aliases;
+    if (mechanism.name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end())
+      return &mechanism;
+  }
+  return nullptr;
+}
+
+const Recipe* recipe_named(const std::string& name) {
+  const auto all = recipes();
+  const auto it =
+      std::find_if(all.begin(), all.end(), [&](const Recipe& recipe) { return recipe.name == name; });
+  return it == all.end() ? nullptr : &*it;
+}
+
+std::vector<std::string> known_names() {
+  std::vector<std::string> names;
+  for (const Mechanism& mechanism : mechanisms()) {
+    names.emplace_back(mechanism.name);
+    names.insert(names.end(), mechanism.aliases.begin(), mechanism.aliases.end());
+  }
+  for (const Recipe& recipe : recipes()) names.emplace_back(recipe.name);
+  return names;
+}
+
+}  // namespace
+
+int explain_command(Args args, Host& host) {
+  CommonFlags common;
+  std::string name;
+  Arguments arguments("explain", "Prints the page of a mechanism or a recipe.",
+                      {"locant explain rope", "locant explain hf --json"});
+  arguments.positional("NAME", name, "name or alias, as `locant list` prints them");
+  arguments.add_common(common);
+  arguments.parse(args);
+  if (name.empty()) throw UsageError("explain: give a name, as `locant list` prints them");
+  const Mechanism* mechanism = mechanism_named(name);
+  const Recipe* recipe = recipe_named(name);
+  if (mechanism == nullptr && recipe == nullptr) {
+    throw UsageError(fmt::format("explain: there is no mechanism, recipe or rule {}{}", in_quotes(name),
+                                 did_you_mean(name, known_names())));
+  }
+  Answer answer(host, common);
+  if (common.json) {
+    OrderedJson json = json_envelope("explain");
+    if (mechanism != nullptr) json["mechanism"] = mechanism_json(*mechanism);
+    if (recipe != nullptr) json["recipe"] = recipe_json(*recipe);
+    answer.write_json(json);
+  } else {
+    if (mechanism != nullptr) write_mechanism(*mechanism, answer);
+    if (mechanism != nullptr && recipe != nullptr) answer.stream() << '\n';
+    if (recipe != nullptr) write_recipe(*recipe, answer);
+  }
+  answer.finish();
+  return 0;
+}
+
+}  // namespace locant::cli

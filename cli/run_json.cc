@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON of `locant run`.
+#include <algorithm>
+
+#include "cli/run_report.h"
+
+namespace locant::cli {
+namespace {
+
+template <class T>
+OrderedJson or_null(const std::optional<T>& value) {
+  return value ? OrderedJson(*value) : OrderedJson();
+}
+
+OrderedJson number_or_null(const std::optional<double>& value) {
+  return value ? json_number(*value) : OrderedJson();
+}
+
+OrderedJson piece_or_null(const RunReport& report, std::int64_t id) {
+  return report.tokenizer == nullptr ? OrderedJson() : OrderedJson(report.tokenizer->piece(id));
+}
+
+OrderedJson model_json(const RunReport& report) {
+  const ModelSpec& spec = report.model.spec();
+  return {{"path", spec.path},
+          {"format", spec.format},
+          {"family", spec.family},
+          {"layers", spec.layers},
+          {"hidden", spec.hidden},
+          {"heads", spec.heads},
+          {"kv_heads", spec.kv_heads},
+          {"head_dim", spec.head_dim},
+          {"vocab", spec.vocab},
+          {"parameters", report.model.parameters()},
+          {"mechanisms", mechanism_names(spec)},
+          {"trained", or_null(spec.lengths.trained)},
+          {"configured", or_null(spec.lengths.configured)},
+          {"recipe", std::string(report.model.recipe().name)}};
+}
+
+OrderedJson loss_json(const Loss& loss) {
+  OrderedJson buckets = OrderedJson::array();
+  for (const LossBucket& bucket : loss.buckets) {
+    buckets.push_back({{"from", bucket.from == INT64_MIN ? OrderedJson() : OrderedJson(bucket.from)},
+                       {"to", bucket.to},
+                       {"tokens", bucket.tokens},
+                       {"loss", json_number(bucket.loss)}});
+  }
+  return buckets;
+}
+
+OrderedJson row_json(const RunReport& report, std::size_t row) {
+  OrderedJson out;
+  out["ids"] = report.rows[row];
+  const auto& positions = report.positions.rows[row];
+  out["positions"] = report.positions.axes == 1 ? OrderedJson(positions.front()) : OrderedJson(positions);
+  out["pieces"] = nullptr;
+  if (report.tokenizer != nullptr) {
+    out["pieces"] = OrderedJson::array();
+    for (const std::int64_t id : report.rows[row]) out["pieces"].push_back(report.tokenizer->piece(id));
+  }
+  out["logprobs"] = OrderedJson::array();
+  for (const auto& value : report.scores.log_probabilities[row])
+    out["logprobs"].push_back(number_or_null(value));
+  out["next"] = OrderedJson::array();
+  for (const NextToken& candidate : report.scores.next[row]) {
+    out["next"].push_back({{"id", candidate.id},
+                           {"piece", piece_or_null(report, candidate.id)},
+                           {"logit", json_number(static_cast<double>(candidate.logit))},
+                           {"prob", json_number(candidate.probability)}});
+  }
+  const RowContinuation& continuation = report.continuations[row];
+  out["continuation"] = {
+      {"ids", continuation.ids},
+      {"text", report.tokenizer == nullptr ? OrderedJson() : OrderedJson(continuation.text)},
+      {"stop", continuation.stop}};
+  out["loss"] = nullptr;
+  if (report.options.loss) {
+    const std::optional<Loss>& loss = report.losses[row];
+    if (loss) out["loss"] = json_number(loss->mean);
+    out["loss_by_position"] = loss ? loss_json(*loss) : OrderedJson::array();
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<double> rate(std::int64_t tokens, double seconds) {
+  if (tokens == 0 || !(seconds > 0)) return std::nullopt;
+  return static_cast<double>(tokens) / seconds;
+}
+
+std::vector<std::string> mechanism_names(const ModelSpec& spec) {
+  std::vector<std::string> names;
+  const auto add = [&names](const std::vector<PositionSpec>& positions) {
+    for (const PositionSpec& position : positions) {
+      if (std::find(names.begin(), names.end(), position.mechanism) == names.end())
+        names.push_back(position.mechanism);
+    }
+  };
+  add(spec.positions.embedding);
+  for (const auto& layer : spec.positions.layers) add(layer);
+  return names;
+}
+
+OrderedJson run_json(const RunReport& report) {
+  OrderedJson out = json_envelope("run");
+  out["model"] = model_json(report);
+  out["rows"] = OrderedJson::array();
+  for (std::size_t row = 0; row < report.rows.size(); ++row) out["rows"].push_back(row_json(report, row));
+  const Timing& timing = report.timing;
+  out["timing"] = {
+      {"load_s", timing.load_s},
+      {"prompt_tokens", timing.prompt_tokens},
+      {"prompt_tokens_per_s", number_or_null(rate(timing.prompt_tokens, timing.prompt_s))},
+      {"generated_tokens", timing.generated_tokens},
+      {"generated_tokens_per_s", number_or_null(rate(timing.generated_passes, timing.generated_s))},
+      {"peak_bytes", timing.peak_bytes}};
+  out["notes"] = OrderedJson::array();
+  for (const std::string& note : report.notes) out["notes"].push_back({{"rule", nullptr}, {"text", note}});
+  return out;
+}
+
+}  // namespace locant::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags of `locant run`, read and checked as far as that goes without the model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "locant/model.h"
+#include "locant/positions.h"
+
+namespace locant::cli {
+
+struct RunOptions {
+  CommonFlags common;
+  std::string model;
+  // exactly one of these four is given
+  std::vector<std::string> texts;
+  std::string text_file;
+  std::vector<std::string> ids;
+  std::string ids_file;
+
+  Padding padding = Padding::left;
+  std::string positions_file;
+  std::int64_t start = 0;
+  std::int64_t continue_tokens = 0;
+  std::int64_t top = 0;
+  std::string logits_file;
+  std::string trace_file;
+  LoadOptions load;
+  DType cache = DType::f32;
+  bool loss = false;
+  int threads = 1;
+};
+
+/// Throws UsageError, HelpAsked and SpecError (an unknown recipe).
+[[nodiscard]] RunOptions read_run_options(Args args);
+
+}  // namespace locant::cli
