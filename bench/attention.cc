@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal attention of 32 query heads over 8 key-value heads of 128: prompts, single tokens over a cache, and ALiBi.
+// Causal attention of 32 query heads over 8 key-value heads of 128: prompts, single tokens over a cache, and
+// ALiBi.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -60,7 +61,8 @@ Row row_of(ThreadPool& pool, std::int64_t tokens, std::int64_t slots, bool alibi
   data->out.resize(data->q.size());
   data->positions.resize(static_cast<std::size_t>(slots));
   std::iota(data->positions.begin(), data->positions.end(), 0);
-  const CacheTensor keys{.data = data->k.data(), .dtype = DType::f32, .heads = kKvHeads, .capacity = slots, .width = kWidth};
+  const CacheTensor keys{
+      .data = data->k.data(), .dtype = DType::f32, .heads = kKvHeads, .capacity = slots, .width = kWidth};
   CacheTensor cached_values = keys;
   cached_values.data = data->v.data();
   AttendCall call{.q = View<const float, 3>(data->q.data(), {tokens, kHeads, kWidth}),
@@ -83,17 +85,22 @@ Row row_of(ThreadPool& pool, std::int64_t tokens, std::int64_t slots, bool alibi
                       static_cast<double>(tokens) * static_cast<double>(tokens + 1) / 2;
   const bool decode = tokens == 1;
   const auto cache_bytes = static_cast<std::int64_t>((data->k.size() + data->v.size()) * sizeof(float));
-  return {.operation = decode ? "decode attention" : "prompt attention",
-          .shape = fmt::format("T={}, S={}, {} heads over {} of {}{}", tokens, slots, kHeads, kKvHeads, kWidth,
-                               alibi ? ", ALiBi" : ""),
-          .dtype = "f32",
-          .limit = decode ? Limit::read : Limit::fma,
-          .amount = decode ? static_cast<double>(cache_bytes) : 4.0 * seen * kHeads * kWidth,
-          .working_set = cache_bytes,
-          .run = [data, call, &pool] { attend({&call, 1}, pool); },
-          .error = [data] { return error_of(*data); },
-          .peer = fmt::format(R"({{"op": "attention", "tokens": {}, "slots": {}, "heads": {}, "kv_heads": {}, "width": {}, "alibi": {}}})",
-                              tokens, slots, kHeads, kKvHeads, kWidth, alibi)};
+  return {
+      .operation = decode ? "decode attention" : "prompt attention",
+      .shape = fmt::format("T={}, S={}, {} heads over {} of {}{}", tokens, slots, kHeads, kKvHeads, kWidth,
+                           alibi ? ", ALiBi" : ""),
+      .dtype = "f32",
+      .limit = decode ? Limit::read : Limit::fma,
+      .amount = decode ? static_cast<double>(cache_bytes) : 4.0 * seen * kHeads * kWidth,
+      .working_set = cache_bytes,
+      .run =
+          [data, call, &pool] {
+            attend({&call, 1}, pool);
+          },
+      .error = [data] { return error_of(*data); },
+      .peer = fmt::format(
+          R"({{"op": "attention", "tokens": {}, "slots": {}, "heads": {}, "kv_heads": {}, "width": {}, "alibi": {}}})",
+          tokens, slots, kHeads, kKvHeads, kWidth, alibi)};
 }
 
 }  // namespace

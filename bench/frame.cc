@@ -56,7 +56,8 @@ Result measure(const Row& row, const Options& options, ThreadPool& pool, Peer* p
     if (with_peer) {
       if (const auto ns = peer->slice(seconds)) other.push_back(*ns);
     }
-    for (int turn = 0; turn < 3; ++turn) limit = std::min(limit, seconds_at_limit(row.limit, row.amount, room, pool));
+    for (int turn = 0; turn < 3; ++turn)
+      limit = std::min(limit, seconds_at_limit(row.limit, row.amount, room, pool));
   }
   result.locant = summary(locant);
   if (!other.empty()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame of every benchmark row: the answer is checked against reference/ before anything is timed, then Locant,
-// the peer and the machine's limit take turns in short slices of one run, and best and median are kept.
+// The frame of every benchmark row: the answer is checked against reference/ before anything is timed, then
+// Locant, the peer and the machine's limit take turns in short slices of one run, and best and median are
+// kept.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +10,20 @@
 #include <string>
 #include <vector>
 
-#include "machine_limits.h"
 #include "locant/threads.h"
+#include "machine_limits.h"
 
 namespace locant::bench {
 
-/// One row. `run` is one call on memory that exists; `error` is the largest deviation over its budget (<= 1 passes).
+/// One row. `run` is one call on memory that exists; `error` is the largest deviation over its budget (<= 1
+/// passes).
 struct Row {
   std::string operation;  ///< "rotation"
   std::string shape;      ///< "T=512, 32 heads of 128, half"
   std::string dtype;
   Limit limit = Limit::fma;
-  double amount = 0;               ///< flop or bytes of one call, by the limit's kind
-  std::int64_t working_set = 0;    ///< bytes the limit is measured on
+  double amount = 0;             ///< flop or bytes of one call, by the limit's kind
+  std::int64_t working_set = 0;  ///< bytes the limit is measured on
   std::function<void()> run;
   std::function<double()> error;
   std::string peer;  ///< the peer's request as JSON, "" = none
@@ -35,8 +37,8 @@ struct Times {
 struct Result {
   std::string operation, shape, dtype;
   int threads = 1;
-  double error = 0;                 ///< of its budget
-  std::optional<Times> locant;      ///< none: the answer was wrong and was not timed
+  double error = 0;             ///< of its budget
+  std::optional<Times> locant;  ///< none: the answer was wrong and was not timed
   std::optional<Times> peer;
   std::string peer_name;
   double limit_ns = 0;

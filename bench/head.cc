@@ -32,7 +32,8 @@ double error_of(const Head& data) {
         float w = data.weight[at];
         if (data.dtype == DType::f16) w = f32_from(Half{data.narrow[at]});
         if (data.dtype == DType::bf16) w = f32_from(BFloat16{data.narrow[at]});
-        const double term = static_cast<double>(data.x[static_cast<std::size_t>(t * kWidth + k)]) * static_cast<double>(w);
+        const double term =
+            static_cast<double>(data.x[static_cast<std::size_t>(t * kWidth + k)]) * static_cast<double>(w);
         sum += term;
         size += std::fabs(term);
       }
@@ -75,8 +76,8 @@ Row row_of(ThreadPool& pool, std::int64_t tokens, DType dtype) {
           .working_set = bytes,
           .run = [data, call, &pool] { project(call, pool); },
           .error = [data] { return error_of(*data); },
-          .peer = fmt::format(R"({{"op": "head", "tokens": {}, "vocab": {}, "width": {}, "dtype": "{}"}})", tokens, kVocab,
-                              kWidth, name_of(dtype))};
+          .peer = fmt::format(R"({{"op": "head", "tokens": {}, "vocab": {}, "width": {}, "dtype": "{}"}})",
+                              tokens, kVocab, kWidth, name_of(dtype))};
 }
 
 }  // namespace

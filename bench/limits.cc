@@ -85,10 +85,14 @@ constexpr std::int64_t kFloatsPerLine = 16;
 
 std::string_view name_of(Limit limit) noexcept {
   switch (limit) {
-    case Limit::fma: return "fma";
-    case Limit::read: return "read";
-    case Limit::copy: return "copy";
-    case Limit::in_place: break;
+    case Limit::fma:
+      return "fma";
+    case Limit::read:
+      return "read";
+    case Limit::copy:
+      return "copy";
+    case Limit::in_place:
+      break;
   }
   return "in place";
 }

@@ -19,8 +19,12 @@ struct Lookup {
 };
 
 Row row_of(ThreadPool& pool, std::int64_t vocab, std::int64_t width, std::int64_t tokens) {
-  auto data = std::make_shared<Lookup>(Lookup{vocab, width, tokens, values(static_cast<std::size_t>(vocab * width), 1),
-                                              std::vector<float>(static_cast<std::size_t>(tokens * width)), {}});
+  auto data = std::make_shared<Lookup>(Lookup{vocab,
+                                              width,
+                                              tokens,
+                                              values(static_cast<std::size_t>(vocab * width), 1),
+                                              std::vector<float>(static_cast<std::size_t>(tokens * width)),
+                                              {}});
   std::uint64_t state = 7;
   for (std::int64_t t = 0; t < tokens; ++t) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -41,16 +45,19 @@ Row row_of(ThreadPool& pool, std::int64_t vocab, std::int64_t width, std::int64_
               [data] {
                 double worst = 0;
                 for (std::int64_t t = 0; t < data->tokens; ++t) {
-                  const float* const from = data->table.data() + data->ids[static_cast<std::size_t>(t)] * data->width;
+                  const float* const from =
+                      data->table.data() + data->ids[static_cast<std::size_t>(t)] * data->width;
                   for (std::int64_t i = 0; i < data->width; ++i) {
                     const double want = 2.5 * static_cast<double>(from[i]);
-                    const double got = static_cast<double>(data->out[static_cast<std::size_t>(t * data->width + i)]);
+                    const double got =
+                        static_cast<double>(data->out[static_cast<std::size_t>(t * data->width + i)]);
                     if (want != 0) worst = std::max(worst, std::fabs(got / want - 1));
                   }
                 }
                 return worst / budgets::kEmbedScaled;
               },
-          .peer = fmt::format(R"({{"op": "lookup", "vocab": {}, "width": {}, "tokens": {}}})", vocab, width, tokens)};
+          .peer = fmt::format(R"({{"op": "lookup", "vocab": {}, "width": {}, "tokens": {}}})", vocab, width,
+                              tokens)};
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ class LimitRoom {
   std::int64_t floats_;
 };
 
-/// Seconds that `amount` takes at the limit: flop for fma, bytes moved for the others (a copy and an update move each
-/// byte twice), on a working set the size of the room, cut evenly over the pool.
+/// Seconds that `amount` takes at the limit: flop for fma, bytes moved for the others (a copy and an update
+/// move each byte twice), on a working set the size of the room, cut evenly over the pool.
 [[nodiscard]] double seconds_at_limit(Limit limit, double amount, const LimitRoom& room, ThreadPool& pool);
 
 }  // namespace locant::bench

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: bench_locant [--threads N] [--only OPERATION] [--seconds S] [--peer PYTHON] [--json]
-// One table: operation, shape, dtype, threads, Locant, the peer, the limit measured in the same run, percent of it.
+// One table: operation, shape, dtype, threads, Locant, the peer, the limit measured in the same run, percent
+// of it.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -73,14 +74,15 @@ void print_row(const Result& r) {
   const std::string limit = r.limit_ns > 0 ? fmt::format("{:>10} {:>5.0f} %", time_text(r.limit_ns),
                                                          100 * r.limit_ns / r.locant->best)
                                            : fmt::format("{:>10} {:>7}", "-", "-");
-  fmt::print("{} {:>10} {:>10} {} {}\n", head, time_text(r.locant->best), time_text(r.locant->median), peer, limit);
+  fmt::print("{} {:>10} {:>10} {} {}\n", head, time_text(r.locant->best), time_text(r.locant->median), peer,
+             limit);
   std::fflush(stdout);
 }
 
 nlohmann::ordered_json json_row(const Result& r) {
-  nlohmann::ordered_json row{{"operation", r.operation}, {"shape", r.shape},     {"dtype", r.dtype},
-                             {"threads", r.threads},     {"error", r.error},     {"ns", nullptr},
-                             {"median_ns", nullptr},     {"peer", nullptr},      {"peer_ns", nullptr},
+  nlohmann::ordered_json row{{"operation", r.operation}, {"shape", r.shape}, {"dtype", r.dtype},
+                             {"threads", r.threads},     {"error", r.error}, {"ns", nullptr},
+                             {"median_ns", nullptr},     {"peer", nullptr},  {"peer_ns", nullptr},
                              {"limit_ns", r.limit_ns}};
   if (r.locant) {
     row["ns"] = r.locant->best;
@@ -99,10 +101,10 @@ int run(const Arguments& arguments) {
                                 arguments.options.threads);
   const std::string target = cpu_targets().front();
   if (!arguments.json) {
-    fmt::print("locant {}, {}, {} thread{}; peer: {}\n", version(), target, pool.size(), pool.size() == 1 ? "" : "s",
-               peer == nullptr ? "none found" : peer->name());
-    fmt::print("{:<17} {:<46} {:<4} {:>10} {:>10} {:>10} {:>7} {:>10} {:>7}\n", "operation", "shape", "", "best", "median",
-               "peer", "ratio", "limit", "of it");
+    fmt::print("locant {}, {}, {} thread{}; peer: {}\n", version(), target, pool.size(),
+               pool.size() == 1 ? "" : "s", peer == nullptr ? "none found" : peer->name());
+    fmt::print("{:<17} {:<46} {:<4} {:>10} {:>10} {:>10} {:>7} {:>10} {:>7}\n", "operation", "shape", "",
+               "best", "median", "peer", "ratio", "limit", "of it");
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   bool wrong = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models: load, a prompt, one token behind it. The bundled `rope`, and stories260K where its data lies. The answer is
-// checked token by token against the whole prompt, which golden tests hold to f64.
+// Whole models: load, a prompt, one token behind it. The bundled `rope`, and stories260K where its data lies.
+// The answer is checked token by token against the whole prompt, which golden tests hold to f64.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -38,7 +38,8 @@ double error_of(Running& data) {
   feed(data, *data.model->open_session({.rows = 1, .capacity = kPrompt}), data.ids, data.whole);
   double worst = 0, largest = 0;
   for (std::size_t i = 0; i < data.whole.size(); ++i) {
-    worst = std::max(worst, std::fabs(static_cast<double>(data.whole[i]) - static_cast<double>(data.last[i])));
+    worst =
+        std::max(worst, std::fabs(static_cast<double>(data.whole[i]) - static_cast<double>(data.last[i])));
     largest = std::max(largest, std::fabs(static_cast<double>(data.whole[i])));
   }
   return worst / largest / budgets::kConformancePadding;
@@ -62,9 +63,13 @@ void rows_of(ThreadPool& pool, Rows& rows, const std::string& name, const std::s
                     .working_set = 1 << 16,
                     .run = std::move(run),
                     .error = [data] { return error_of(*data); },
-                    .peer = request(what == "load" ? "load" : what.starts_with("prompt") ? "prompt" : "token")});
+                    .peer = request(what == "load"               ? "load"
+                                    : what.starts_with("prompt") ? "prompt"
+                                                                 : "token")});
   };
-  row("load", 0, [data, &pool] { (void)Model::load(data->path, {}, pool)->open_session({.rows = 1, .capacity = kPrompt}); });
+  row("load", 0, [data, &pool] {
+    (void)Model::load(data->path, {}, pool)->open_session({.rows = 1, .capacity = kPrompt});
+  });
   row(fmt::format("prompt of {} tokens", kPrompt), flop * kPrompt, [data] {
     // a fresh cache each time, as a new prompt has
     const auto session = data->model->open_session({.rows = 1, .capacity = kPrompt});

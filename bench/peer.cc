@@ -20,7 +20,8 @@ std::unique_ptr<Peer> Peer::start(const std::string& interpreter, const std::str
     dup2(to[0], STDIN_FILENO);
     dup2(from[1], STDOUT_FILENO);
     for (const int fd : {to[0], to[1], from[0], from[1]}) close(fd);
-    execl(interpreter.c_str(), interpreter.c_str(), script.c_str(), fmt::format("{}", threads).c_str(), nullptr);
+    execl(interpreter.c_str(), interpreter.c_str(), script.c_str(), fmt::format("{}", threads).c_str(),
+          nullptr);
     _exit(127);
   }
   close(to[0]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer in a process of its own (bench/peers/torch_peer.py): prepared once per row, then asked for slices in turn with
-// Locant. What the machine lacks is absent from the table, never an error.
+// A peer in a process of its own (bench/peers/torch_peer.py): prepared once per row, then asked for slices in
+// turn with Locant. What the machine lacks is absent from the table, never an error.
 #pragma once
 
 #include <memory>

@@ -27,11 +27,15 @@ double error_of(const Rotated& data, Pairing pairing, ThreadPool& pool) {
   const View<const float, 3> x(data.original.data(), {data.tokens, kHeads, kWidth});
   const View<const float, 2> cos(data.cos.data(), {data.tokens, kPairs});
   const View<const float, 2> sin(data.sin.data(), {data.tokens, kPairs});
-  rotate(RotateCall<float>{.x = x, .cos = cos, .sin = sin, .shape = {.read = pairing, .write = pairing},
+  rotate(RotateCall<float>{.x = x,
+                           .cos = cos,
+                           .sin = sin,
+                           .shape = {.read = pairing, .write = pairing},
                            .out = {out.data(), {data.tokens, kHeads, kWidth}}},
          pool);
   std::vector<double> wide(data.original.begin(), data.original.end()), want(wide.size());
-  const std::vector<double> wide_cos(data.cos.begin(), data.cos.end()), wide_sin(data.sin.begin(), data.sin.end());
+  const std::vector<double> wide_cos(data.cos.begin(), data.cos.end()),
+      wide_sin(data.sin.begin(), data.sin.end());
   const auto layout = pairing == Pairing::half ? reference::Layout::half : reference::Layout::interleaved;
   reference::rotate({wide.data(), {data.tokens, kHeads, kWidth}}, {wide_cos.data(), {data.tokens, kPairs}},
                     {wide_sin.data(), {data.tokens, kPairs}}, {.read = layout, .write = layout},
@@ -61,24 +65,27 @@ Row row_of(ThreadPool& pool, std::int64_t tokens, Pairing pairing) {
   const View<float, 2> cos(data->cos.data(), {tokens, kPairs}), sin(data->sin.data(), {tokens, kPairs});
   rotation_table(rotation, exact.numerics, {positions.data(), {1, tokens}}, cos, sin);
   const View<float, 3> x(data->x.data(), {tokens, kHeads, kWidth});
-  RotateCall<float> call{.x = x, .cos = cos, .sin = sin, .shape = {.read = pairing, .write = pairing}, .out = x};
+  RotateCall<float> call{
+      .x = x, .cos = cos, .sin = sin, .shape = {.read = pairing, .write = pairing}, .out = x};
   const auto bytes = static_cast<std::int64_t>(data->x.size() * sizeof(float));
-  return {.operation = "rotation",
-          .shape = fmt::format("T={}, {} heads of {}, {}, in place", tokens, kHeads, kWidth, name_of(pairing)),
-          .dtype = "f32",
-          .limit = Limit::in_place,
-          .amount = 2.0 * static_cast<double>(bytes),
-          .working_set = bytes,
-          .run =
-              [data, call, &pool]() mutable {
-                rotate(call, pool);
-                call.shape.direction =
-                    call.shape.direction == Direction::forward ? Direction::inverse : Direction::forward;
-              },
-          .error = [data, pairing, &pool] { return error_of(*data, pairing, pool); },
-          .peer = pairing == Pairing::half ? fmt::format(R"({{"op": "rotation", "tokens": {}, "heads": {}, "width": {}}})",
-                                                         tokens, kHeads, kWidth)
-                                           : ""};
+  return {
+      .operation = "rotation",
+      .shape = fmt::format("T={}, {} heads of {}, {}, in place", tokens, kHeads, kWidth, name_of(pairing)),
+      .dtype = "f32",
+      .limit = Limit::in_place,
+      .amount = 2.0 * static_cast<double>(bytes),
+      .working_set = bytes,
+      .run =
+          [data, call, &pool]() mutable {
+            rotate(call, pool);
+            call.shape.direction =
+                call.shape.direction == Direction::forward ? Direction::inverse : Direction::forward;
+          },
+      .error = [data, pairing, &pool] { return error_of(*data, pairing, pool); },
+      .peer = pairing == Pairing::half
+                  ? fmt::format(R"({{"op": "rotation", "tokens": {}, "heads": {}, "width": {}}})", tokens,
+                                kHeads, kWidth)
+                  : ""};
 }
 
 }  // namespace

@@ -12,6 +12,10 @@
 namespace locant::cli {
 namespace {
 
+/// Stands for an empty argument while the parser works, which would take the next one in its place. No
+/// argument of a process holds a NUL.
+const std::string kEmpty(1, '\0');
+
 std::vector<std::string> long_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -59,12 +63,13 @@ CLI::Option* Arguments::value(const std::string& names, std::string& target, con
 
 CLI::Option* Arguments::values(const std::string& names, std::vector<std::string>& target,
                                const std::string& help) {
+  lists_.push_back(&target);
   // Without extra arguments a value is taken as it stands: brackets and commas mean nothing to the parser.
   return app_.add_option(names, target, help)->allow_extra_args(false)->take_all()->type_size(1);
 }
 
 CLI::Option* Arguments::positional(const std::string& name, std::string& target, const std::string& help) {
-  return app_.add_option(name, target, help);
+  return single_.emplace_back(app_.add_option(name, target, help));
 }
 
 void Arguments::add_common(CommonFlags& common) {
@@ -76,6 +81,7 @@ void Arguments::add_common(CommonFlags& common) {
 
 void Arguments::parse(Args args) {
   std::vector<std::string> reversed(args.rbegin(), args.rend());
+  std::replace(reversed.begin(), reversed.end(), std::string(), kEmpty);
   try {
     app_.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
@@ -93,10 +99,12 @@ void Arguments::parse(Args args) {
         fmt::format("{}: there is no flag {}{}", command_, name, did_you_mean(name, long_names(app_))));
   }
   for (const CLI::Option* option : single_) {
-    if (option->count() > 0 && option->results().front().empty()) {
+    if (option->count() > 0 && option->results().front() == kEmpty) {
       throw UsageError(fmt::format("{}: {} needs a value, got ''", command_, option->get_name()));
     }
   }
+  for (std::vector<std::string>* list : lists_)
+    std::replace(list->begin(), list->end(), kEmpty, std::string());
   if (!rest.empty())
     throw UsageError(fmt::format("{}: unexpected argument {}", command_, in_quotes(rest.front())));
 }

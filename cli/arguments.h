@@ -53,6 +53,7 @@ class Arguments {
   std::string command_;
   CLI::App app_;
   std::vector<CLI::Option*> single_;  ///< a value that is empty is none
+  std::vector<std::vector<std::string>*> lists_;
 };
 
 /// A whole number within [least, most], else UsageError "run: --top is a whole number from 0, got 'x'".

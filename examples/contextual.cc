@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why equal ids start equal and end different: the same byte at two places of a prompt, followed through a model.
-// usage: contextual MODEL. Prints, for the two states, |a - b| / |a| at the embedding, after each layer, and how q
-// and v of layer 0 differ: the rotation tells the places apart, the embedding and v do not.
+// Why equal ids start equal and end different: the same byte at two places of a prompt, followed through a
+// model. usage: contextual MODEL. Prints, for the two states, |a - b| / |a| at the embedding, after each
+// layer, and how q and v of layer 0 differ: the rotation tells the places apart, the embedding and v do not.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -20,7 +20,7 @@ class TwoRows final : public locant::TraceSink {
  public:
   TwoRows(std::int64_t first, std::int64_t second) : first_(first), second_(second) {}
   void begin_pass() override {}
-  bool wants(std::string_view, std::int64_t) override { return false; }  // scores are not needed
+  bool wants(std::string_view, std::int64_t) override { return true; }
   void record(std::string_view name, const locant::TensorRef& tensor) override {
     if (tensor.dtype != locant::DType::f32 || tensor.rank < 3) return;
     const std::int64_t width = tensor.size() / tensor.shape[1];
@@ -50,7 +50,8 @@ int main(int argc, char** argv) {
   const std::string text = "the cat and the dog";
   const std::vector<std::int64_t> ids = opened.tokenizer->encode(text);
 
-  const auto first = static_cast<std::int64_t>(text.find('t')), second = static_cast<std::int64_t>(text.rfind("the"));
+  const auto first = static_cast<std::int64_t>(text.find('t')),
+             second = static_cast<std::int64_t>(text.rfind("the"));
   std::printf("\"%s\": tokens %lld and %lld are both id %lld\n", text.c_str(), static_cast<long long>(first),
               static_cast<long long>(second), static_cast<long long>(ids[static_cast<std::size_t>(first)]));
   TwoRows rows(first, second);

@@ -224,7 +224,9 @@ def formatting(context: Context) -> Outcome:
 
 def lint(context: Context) -> Outcome:
     folder = context.root / ".venv" / "bin"
-    found = check([str(folder / "ruff"), "check", "-q", *python_sources(context.root)], context)
+    found = check(
+        [str(folder / "ruff"), "check", "-q", "--output-format", "concise", *python_sources(context.root)], context
+    )
     found.add(check([str(folder / "mypy")], context))
     return found
 

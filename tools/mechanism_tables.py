@@ -26,9 +26,17 @@ def registered(root: Path) -> list[str]:
 
 
 def parameters_of_code(root: Path, name: str) -> list[Row]:
-    """The rows of kParameters in the mechanism's file; a parameter without a default is `required`."""
+    """The rows of kParameters in the mechanism's file, after those of rotary.h where it is a rotation's own kOwn;
+    a parameter without a default is `required`."""
     text = (root / f"src/positions/{name}.cc").read_text()
-    table = re.search(r"ParameterDescription, \d+> kParameters = \{\{(.*?)\}\};", text, re.S)
+    rows = rows_of(text, "kParameters") or rows_of(text, "kOwn")
+    if "with_rotary(kOwn)" in text or ".parameters = kRotaryParameters" in text:
+        rows = rows_of((root / "src/positions/rotary.h").read_text(), "kRotaryParameters") + rows
+    return rows
+
+
+def rows_of(text: str, array: str) -> list[Row]:
+    table = re.search(rf"ParameterDescription, \d+> {array} = \{{\{{(.*?)\}}\}};", text, re.S)
     adjacent_joined = re.sub(r'"\s+"', "", table.group(1)) if table else ""
     listed = re.finditer(rf"\{{\s*({LITERAL}(?:\s*,\s*{LITERAL})*)\s*,?\s*\}}", adjacent_joined)
     rows = [tuple(text[1:-1] for text in re.findall(LITERAL, match[1])) for match in listed]

@@ -19,7 +19,7 @@ import torch
 from torch.nn import functional as F
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from common import CONFIGS, LENGTH, VOCAB, held_out_text
+from byte_models import CONFIGS, LENGTH, VOCAB, held_out_text
 
 LONG = 4 * LENGTH
 INSIDE = ((0, 16), (16, 32), (32, 64), (64, 128))

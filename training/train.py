@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
-from common import (
+from byte_models import (
     BOS,
     CONFIGS,
     EOS,

@@ -41,8 +41,8 @@ struct FileError : std::runtime_error {
 
 enum class DType : std::uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean };
 
-[[nodiscard]] std::size_t size_of(DType dtype) noexcept;        ///< bytes of one element
-[[nodiscard]] std::string_view name_of(DType dtype) noexcept;   ///< "f32", "bf16", "bool", ...
+[[nodiscard]] std::size_t size_of(DType dtype) noexcept;       ///< bytes of one element
+[[nodiscard]] std::string_view name_of(DType dtype) noexcept;  ///< "f32", "bf16", "bool", ...
 [[nodiscard]] bool is_float(DType dtype) noexcept;
 
 /// IEEE binary16 as a storage type: bits only, arithmetic happens in f32.
@@ -63,13 +63,34 @@ struct BFloat16 {
 
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<double> { static constexpr DType value = DType::f64; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
-template <> struct DTypeOf<Half> { static constexpr DType value = DType::f16; };
-template <> struct DTypeOf<BFloat16> { static constexpr DType value = DType::bf16; };
-template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::i64; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::i32; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::u8; };
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<Half> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::u8;
+};
 
 // ---------------------------------------------------------------------------------------------
 // Views
@@ -96,8 +117,8 @@ class View {
 
   /// View<T> converts to View<const T>.
   template <class U>
-    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
-  constexpr View(const View<U, Rank>& other)  // NOLINT(google-explicit-constructor)
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) constexpr View(
+      const View<U, Rank>& other)  // NOLINT(google-explicit-constructor)
       : data_(other.data_handle()), shape_(other.shape()), strides_(other.strides()) {}
 
   [[nodiscard]] constexpr T* data_handle() const noexcept { return data_; }
@@ -114,8 +135,7 @@ class View {
 
   /// Unchecked element access.
   template <class... I>
-    requires(sizeof...(I) == Rank)
-  constexpr T& operator()(I... index) const noexcept {
+  requires(sizeof...(I) == Rank) constexpr T& operator()(I... index) const noexcept {
     const std::array<Index, Rank> at{static_cast<Index>(index)...};
     Index offset = 0;
     for (std::size_t axis = 0; axis < Rank; ++axis) offset += at[axis] * strides_[axis];
@@ -159,9 +179,9 @@ struct TensorRef {
       strides[axis] = view.stride(axis);
     }
   }
-  [[nodiscard]] std::int64_t size() const noexcept;          ///< elements
-  [[nodiscard]] bool is_contiguous() const noexcept;         ///< row-major without gaps
-  [[nodiscard]] std::string shape_text() const;              ///< "[2,7,64]"
+  [[nodiscard]] std::int64_t size() const noexcept;   ///< elements
+  [[nodiscard]] bool is_contiguous() const noexcept;  ///< row-major without gaps
+  [[nodiscard]] std::string shape_text() const;       ///< "[2,7,64]"
 };
 
 // ---------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ void write_npy(const std::string& path, const TensorRef& tensor);
 
 struct StoredTensor {
   std::string name;
-  TensorRef tensor;          ///< points into the mapping; may be unaligned for its dtype
+  TensorRef tensor;              ///< points into the mapping; may be unaligned for its dtype
   std::int64_t file_offset = 0;  ///< first byte in `path`
   std::string path;
 };

@@ -25,7 +25,7 @@ namespace locant {
 enum class WeightStorage : std::uint8_t { as_stored, f32, f16, bf16 };
 
 struct LoadOptions {
-  std::string recipe;  ///< empty = the one the checkpoint was published for
+  std::string recipe;            ///< empty = the one the checkpoint was published for
   DType run_dtype = DType::f32;  ///< the dtype whose rounding of constants is imitated
   WeightStorage weights = WeightStorage::as_stored;
 };
@@ -37,17 +37,17 @@ struct NonFinite {
 };
 
 struct SessionOptions {
-  std::int64_t rows = 1;       ///< B
-  std::int64_t capacity = 0;   ///< tokens a row can hold
-  DType cache = DType::f32;    ///< f32, f16 or bf16
+  std::int64_t rows = 1;      ///< B
+  std::int64_t capacity = 0;  ///< tokens a row can hold
+  DType cache = DType::f32;   ///< f32, f16 or bf16
 };
 
 class Session;
 
 class Model final : public Runtime {
  public:
-  /// Reads config, weights and plan of a Hugging Face directory. The pool must outlive the model. Throws FileError and
-  /// SpecError: a missing, mis-shaped or mis-typed tensor is named with what was expected.
+  /// Reads config, weights and plan of a Hugging Face directory. The pool must outlive the model. Throws
+  /// FileError and SpecError: a missing, mis-shaped or mis-typed tensor is named with what was expected.
   [[nodiscard]] static std::unique_ptr<Model> load(const std::string& path, const LoadOptions& options,
                                                    ThreadPool& pool);
   ~Model() override;
@@ -55,8 +55,8 @@ class Model final : public Runtime {
   [[nodiscard]] const ModelSpec& spec() const noexcept;
   [[nodiscard]] const Recipe& recipe() const noexcept;
   [[nodiscard]] const Plan& plan() const noexcept;
-  [[nodiscard]] std::int64_t weight_bytes() const noexcept;     ///< mapped and copied
-  [[nodiscard]] std::int64_t parameters() const noexcept;       ///< elements, tied ones once
+  [[nodiscard]] std::int64_t weight_bytes() const noexcept;  ///< mapped and copied
+  [[nodiscard]] std::int64_t parameters() const noexcept;    ///< elements, tied ones once
   [[nodiscard]] std::int64_t cache_bytes(const SessionOptions& options) const;
   /// Last position that the embedding site has a row for; none without a table.
   [[nodiscard]] std::optional<std::int64_t> last_position() const noexcept;
@@ -90,8 +90,8 @@ struct FeedCall {
 /// Which tokens' logits are wanted.
 enum class LogitsOf : std::uint8_t { all, last_of_row };
 
-/// Receives logits [n, V] of the tokens first_token ... first_token + n - 1 of the call (LogitsOf::all), or of
-/// the rows first_token ... of those rows that got tokens (last_of_row). Valid during the call only.
+/// Receives logits [n, V] of the tokens first_token ... first_token + n - 1 of the call (LogitsOf::all), or
+/// of the rows first_token ... of those rows that got tokens (last_of_row). Valid during the call only.
 using LogitsReader = std::function<void(std::int64_t first_token, View<const float, 2> logits)>;
 
 class Session final : public RuntimeSession {
@@ -108,8 +108,8 @@ class Session final : public RuntimeSession {
   [[nodiscard]] std::int64_t capacity() const noexcept;
   [[nodiscard]] std::int64_t tokens(std::int64_t row) const;         ///< held by the row's cache
   [[nodiscard]] std::int64_t next_position(std::int64_t row) const;  ///< largest position fed + 1, or 0
-  /// Passes from here on hand their tensors to `sink` (null = none); layout [B, T, ...] padded on `padding`'s side,
-  /// padding rows NaN. The sink must outlive its use.
+  /// Passes from here on hand their tensors to `sink` (null = none); layout [B, T, ...] padded on `padding`'s
+  /// side, padding rows NaN. The sink must outlive its use.
   void set_trace(TraceSink* sink, Padding padding = Padding::right);
 
   struct State;
@@ -129,9 +129,9 @@ struct Continuation {
 };
 
 struct ContinueOptions {
-  std::int64_t tokens = 0;                       ///< to add to each row
-  std::span<const std::int64_t> first;           ///< [B] the token chosen from the prompt's logits
-  std::span<const std::int64_t> end_tokens;      ///< a row ends after one of these
+  std::int64_t tokens = 0;                   ///< to add to each row
+  std::span<const std::int64_t> first;       ///< [B] the token chosen from the prompt's logits
+  std::span<const std::int64_t> end_tokens;  ///< a row ends after one of these
 };
 /// Called with each row's new token before the next is computed; the first ones too.
 using TokenReader = std::function<void(std::int64_t row, std::int64_t id)>;

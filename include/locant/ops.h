@@ -42,7 +42,7 @@ struct EmbedCall {
   View<const std::int64_t, 1> ids{};  ///< [T]
   Matrix table{};                     ///< [V, D]
   float scale = 1;
-  View<float, 2> out{};               ///< [T, D]
+  View<float, 2> out{};  ///< [T, D]
 };
 void embed(const EmbedCall& call, ThreadPool& pool);
 
@@ -67,16 +67,16 @@ struct RotateShape {
   Direction direction = Direction::forward;
 };
 
-/// out = rotation of x by the tables of rotation_table(); inverse uses -sin. out may be x (in place) or must not
-/// overlap it. Scalars of T: float, Half, BFloat16; the arithmetic is f32, one rounding to T.
-/// Error per element (rotate_f32, _f16, _bf16): relative to the pair norm hypot(a, b).
+/// out = rotation of x by the tables of rotation_table(); inverse uses -sin. out may be x (in place) or must
+/// not overlap it. Scalars of T: float, Half, BFloat16; the arithmetic is f32, one rounding to T. Error per
+/// element (rotate_f32, _f16, _bf16): relative to the pair norm hypot(a, b).
 template <class T>
 struct RotateCall {
-  View<const T, 3> x{};         ///< [T, heads, head_dim]
-  View<const float, 2> cos{};   ///< [T, P]
-  View<const float, 2> sin{};   ///< [T, P]
+  View<const T, 3> x{};        ///< [T, heads, head_dim]
+  View<const float, 2> cos{};  ///< [T, P]
+  View<const float, 2> sin{};  ///< [T, P]
   RotateShape shape{};
-  View<T, 3> out{};             ///< [T, heads, head_dim]
+  View<T, 3> out{};  ///< [T, heads, head_dim]
 };
 void rotate(const RotateCall<float>& call, ThreadPool& pool);
 void rotate(const RotateCall<Half>& call, ThreadPool& pool);
@@ -97,7 +97,8 @@ struct NormCall {
 };
 void normalize(const NormCall& call, ThreadPool& pool);
 
-/// out = f(x), or f(x) * up when `up` is given. out may be x or up. Error (activation): relative to max(1, |x|).
+/// out = f(x), or f(x) * up when `up` is given. out may be x or up. Error (activation): relative to max(1,
+/// |x|).
 struct ActivateCall {
   Activation activation = Activation::silu;
   View<const float, 2> x{};   ///< [T, N]
@@ -117,7 +118,7 @@ struct ProjectCall {
   View<const float, 1> bias{};  ///< [N] or empty
   float scale = 1;
   Write write = Write::replace;
-  View<float, 2> out{};         ///< [T, N]
+  View<float, 2> out{};  ///< [T, N]
 };
 void project(const ProjectCall& call, ThreadPool& pool);
 
@@ -141,8 +142,8 @@ struct StoreCall {
 };
 void store(const StoreCall& call, ThreadPool& pool);
 
-/// Causal attention of one sequence: query t stands in slot first_slot + t and sees slots 0 .. first_slot + t.
-/// score = scale * q.k + slope[head] * (key position - query position); softmax; weighted sum of values.
+/// Causal attention of one sequence: query t stands in slot first_slot + t and sees slots 0 .. first_slot +
+/// t. score = scale * q.k + slope[head] * (key position - query position); softmax; weighted sum of values.
 /// Query head h reads kv head h / (heads / kv_heads). No bias tensor is made.
 /// Error (attend): relative to max |v|, on scores of up to +-50.
 struct AttendCall {
@@ -171,7 +172,8 @@ struct Candidate {
   std::int64_t id = 0;
   float logit = 0;
 };
-/// The min(out.size(), V) largest logits, best first, equal ones by smaller id; returns how many. NaN never wins.
+/// The min(out.size(), V) largest logits, best first, equal ones by smaller id; returns how many. NaN never
+/// wins.
 std::size_t top_candidates(View<const float, 1> logits, std::span<Candidate> out) noexcept;
 
 /// Index of the first NaN or infinity in row-major order, or none. f64, f32, f16, bf16.

@@ -51,9 +51,9 @@ enum class Pairing : std::uint8_t { half, interleaved };
 /// xPos: pair i of a query is multiplied by zeta[i]^((position - center) / scale_base), of a key by
 /// the inverse (Sun et al. 2022, eq. 12).
 struct XposGrowth {
-  std::vector<double> zeta;   ///< [P]
-  double scale_base = 512;    ///< tokens
-  double center = 0;          ///< tokens
+  std::vector<double> zeta;  ///< [P]
+  double scale_base = 512;   ///< tokens
+  double center = 0;         ///< tokens
 
   bool operator==(const XposGrowth&) const = default;
 };
@@ -72,9 +72,9 @@ struct ActsOn {
 /// Rotation of P = width/2 pairs of channels: (a, b) -> amplitude * (a cos - b sin, b cos + a sin) with
 /// angle = sign * position[axis] * inv_freq (Su et al. 2021, eq. 34).
 struct Rotation {
-  std::vector<double> inv_freq;  ///< [P] rad/token; 0 = the pair stays (still times amplitude)
+  std::vector<double> inv_freq;    ///< [P] rad/token; 0 = the pair stays (still times amplitude)
   std::vector<std::int64_t> axis;  ///< [P] which position axis drives a pair; empty = axis 0 for all
-  double amplitude = 1;          ///< factor on cos and sin (`attention_factor`)
+  double amplitude = 1;            ///< factor on cos and sin (`attention_factor`)
   std::optional<XposGrowth> growth;
   Pairing read = Pairing::half;   ///< how input channels are paired
   Pairing write = Pairing::half;  ///< how output channels are laid out (differs in DeepSeek-V3)
@@ -83,7 +83,7 @@ struct Rotation {
   std::int64_t width = 0;         ///< rotated channels, 2P (`rotary_dim`)
   double sign = 1;                ///< -1 rotates the other way (NanoChat)
   ActsOn acts_on;
-  bool shared_key = false;        ///< one rotated key for all heads (MLA)
+  bool shared_key = false;  ///< one rotated key for all heads (MLA)
 
   bool operator==(const Rotation&) const = default;
 };
@@ -134,13 +134,13 @@ enum class EmbeddingForm : std::uint8_t { table, sinusoid, token_types };
 /// Addition to the token state.
 struct PositionEmbedding {
   EmbeddingForm form = EmbeddingForm::table;
-  std::int64_t rows = 0;      ///< of the table; 0 = a generator without end
-  std::int64_t width = 0;     ///< elements of one row
-  std::int64_t offset = 0;    ///< row = position + offset
+  std::int64_t rows = 0;    ///< of the table; 0 = a generator without end
+  std::int64_t width = 0;   ///< elements of one row
+  std::int64_t offset = 0;  ///< row = position + offset
   std::int64_t first_position = 0;
   double scale = 1;
-  std::string role;           ///< form table, token_types: which weight ("positions")
-  std::vector<double> inv_freq;          ///< [width/2] rad/token, form sinusoid
+  std::string role;              ///< form table, token_types: which weight ("positions")
+  std::vector<double> inv_freq;  ///< [width/2] rad/token, form sinusoid
   Columns columns = Columns::interleaved;
   bool cos_first = false;
   std::optional<std::int64_t> zero_row;  ///< a row kept at zero (fairseq's padding row)

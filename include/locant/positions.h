@@ -21,10 +21,10 @@ namespace locant {
 
 struct ParameterDescription {
   std::string_view name;
-  std::string_view unit;         ///< "1", "tokens", "elements", "rad/token", "heads"
-  std::string_view default_text; ///< "" = required
-  std::string_view config_keys;  ///< space-separated Hugging Face and GGUF keys
-  std::string_view meaning;      ///< one sentence
+  std::string_view unit;          ///< "1", "tokens", "elements", "rad/token", "heads"
+  std::string_view default_text;  ///< "" = required
+  std::string_view config_keys;   ///< space-separated Hugging Face and GGUF keys
+  std::string_view meaning;       ///< one sentence
 };
 
 using SitePlan = std::variant<PositionEmbedding, Rotation, Bias, QueryScale>;
@@ -66,8 +66,8 @@ struct StackPositions {
 /// Maximum error under `exact`: 2^-24 * amplitude against the real-valued formula, |position| < 2^24.
 /// `f32_product` and `f32_running` imitate their runtime instead. Table dtypes narrower than f32 are
 /// rounded to that dtype and stored as f32.
-void rotation_table(const Rotation& rotation, const Numerics& numerics,
-                    View<const std::int64_t, 2> positions, View<float, 2> cos, View<float, 2> sin);
+void rotation_table(const Rotation& rotation, const Numerics& numerics, View<const std::int64_t, 2> positions,
+                    View<float, 2> cos, View<float, 2> sin);
 
 /// Rows of a sinusoidal embedding: row[t] = what is added at positions[t], scale included.
 /// positions [T], rows [T, width]. Error as rotation_table, times |scale|.

@@ -23,9 +23,9 @@ struct NormSpec {
 struct EmbeddingSpec {
   std::int64_t rows = 0;
   std::int64_t width = 0;
-  double scale = 1;             ///< before the rounding that a recipe gives it
-  std::string scale_key;        ///< the key that asks for it
-  bool normed = false;          ///< a norm follows the lookup (BLOOM)
+  double scale = 1;       ///< before the rounding that a recipe gives it
+  std::string scale_key;  ///< the key that asks for it
+  bool normed = false;    ///< a norm follows the lookup (BLOOM)
   std::optional<std::int64_t> padding_id;
 };
 
@@ -33,7 +33,7 @@ struct HeadSpec {
   bool tied = false;
   std::string tied_key;  ///< the key that says so; empty = the family's default
   bool bias = false;
-  double scale = 1;      ///< logits are multiplied by it
+  double scale = 1;  ///< logits are multiplied by it
 };
 
 struct MlpSpec {
@@ -72,7 +72,7 @@ struct ModelSpec {
   HeadSpec head;
   NormSpec norm;
   MlpSpec mlp;
-  bool attention_bias = false;         ///< q, k, v and the output projection carry biases
+  bool attention_bias = false;           ///< q, k, v and the output projection carry biases
   std::vector<AttentionSpec> attention;  ///< [layers]
   Residual residual = Residual::from_input;
   StackPositions positions;
@@ -85,9 +85,9 @@ struct ModelSpec {
 /// Families that read_hf_config() knows, sorted.
 [[nodiscard]] std::vector<std::string_view> families();
 
-/// Reads config.json of a Hugging Face model (transformers v4 and v5 forms). `path` is the file or its directory.
-/// Throws FileError (missing, not JSON) and SpecError: an unknown model_type, a value of the wrong type or
-/// range, a key that would change the result and is not understood; each names key, rule and value.
+/// Reads config.json of a Hugging Face model (transformers v4 and v5 forms). `path` is the file or its
+/// directory. Throws FileError (missing, not JSON) and SpecError: an unknown model_type, a value of the wrong
+/// type or range, a key that would change the result and is not understood; each names key, rule and value.
 [[nodiscard]] ModelSpec read_hf_config(const std::string& path);
 
 }  // namespace locant

@@ -15,15 +15,15 @@ namespace locant {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  [[nodiscard]] virtual std::string kind() const = 0;   ///< "byte-level", "sentencepiece", ...
-  [[nodiscard]] virtual std::int64_t vocab() const = 0; ///< ids it can make, special ones included
+  [[nodiscard]] virtual std::string kind() const = 0;    ///< "byte-level", "sentencepiece", ...
+  [[nodiscard]] virtual std::int64_t vocab() const = 0;  ///< ids it can make, special ones included
   /// The ids of a prompt, with the special tokens that the model's own tokenizer puts in front.
   /// SpecError when the text has something the vocabulary cannot say.
   [[nodiscard]] virtual std::vector<std::int64_t> encode(std::string_view text) const = 0;
   /// The text of ids, special tokens left out; invalid UTF-8 is passed through.
   [[nodiscard]] virtual std::string decode(std::span<const std::int64_t> ids) const = 0;
-  /// One token as a person would recognise it ("\xe2\x96\x81the", "<s>"), "<id N>" for an id it does not know;
-  /// always valid UTF-8.
+  /// One token as a person would recognise it ("\xe2\x96\x81the", "<s>"), "<id N>" for an id it does not
+  /// know; always valid UTF-8.
   [[nodiscard]] virtual std::string piece(std::int64_t id) const = 0;
 };
 

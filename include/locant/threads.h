@@ -15,9 +15,10 @@ namespace locant {
 class PieceFunction {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, PieceFunction>)
-  // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload)
-  PieceFunction(F&& body) noexcept
+  requires(!std::is_same_v<std::remove_cvref_t<F>, PieceFunction>)
+      // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload)
+      PieceFunction(F&& body)
+  noexcept
       : object_(const_cast<void*>(static_cast<const void*>(&body))),
         call_([](void* object, std::int64_t piece) {
           (*static_cast<std::remove_reference_t<F>*>(object))(piece);

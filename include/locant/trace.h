@@ -37,18 +37,25 @@ inline constexpr std::string_view kPooled = "pooled";                // [B, hidd
 
 /// Tensors of a layer. Heads stand before head_dim; q-like tensors have `heads`, k and v `kv_heads`.
 enum class Layer : std::uint8_t {
-  q_pre, k_pre,  ///< [B, T, heads, head_dim] the rotation's input
-  q, k,          ///< the rotation's direct output, this call's tokens only
-  q_in, k_in,    ///< what the score product takes, where it is not q, k
-  v,             ///< [B, T, kv_heads, v_head_dim]
-  cache_k, cache_v,           ///< [B, S, kv_heads, head_dim] what attention sees, oldest first
-  cache_latent, cache_k_rope, ///< [B, S, rank], [B, S, r] (MLA)
-  cache_positions,            ///< [B, S] i64 the position each slot stands at
-  cache_source,               ///< [B, S] i64 which token of its row a slot holds
-  bias,           ///< [B, heads, T, S], leading axes may be 1; added to the scaled scores, no mask
-  scores, probs,  ///< [B, heads, T, S]; scores after scale, softcap, bias and mask, without sink
-  sinks,          ///< [heads]
-  attn_out, out,  ///< [B, T, hidden]
+  q_pre,
+  k_pre,  ///< [B, T, heads, head_dim] the rotation's input
+  q,
+  k,  ///< the rotation's direct output, this call's tokens only
+  q_in,
+  k_in,  ///< what the score product takes, where it is not q, k
+  v,     ///< [B, T, kv_heads, v_head_dim]
+  cache_k,
+  cache_v,  ///< [B, S, kv_heads, head_dim] what attention sees, oldest first
+  cache_latent,
+  cache_k_rope,     ///< [B, S, rank], [B, S, r] (MLA)
+  cache_positions,  ///< [B, S] i64 the position each slot stands at
+  cache_source,     ///< [B, S] i64 which token of its row a slot holds
+  bias,             ///< [B, heads, T, S], leading axes may be 1; added to the scaled scores, no mask
+  scores,
+  probs,  ///< [B, heads, T, S]; scores after scale, softcap, bias and mask, without sink
+  sinks,  ///< [heads]
+  attn_out,
+  out,  ///< [B, T, hidden]
 };
 /// "layers.3.attn.q_pre". Cross-attention and encoders: prefix() in front.
 [[nodiscard]] std::string layer(std::int64_t index, Layer tensor);
@@ -113,7 +120,7 @@ class TraceReader {
   /// Null tensor data when absent.
   [[nodiscard]] TensorRef find(std::string_view name) const;
   [[nodiscard]] std::string metadata(std::string_view key) const;  ///< "" when absent
-  [[nodiscard]] std::int64_t steps() const;  ///< passes recorded, >= 1
+  [[nodiscard]] std::int64_t steps() const;                        ///< passes recorded, >= 1
 
  private:
   struct State;

@@ -200,7 +200,7 @@ HWY_INLINE void soften_row(const Work& w, std::int64_t r) {
   const auto step = static_cast<std::int64_t>(kLanes);
   V top = hn::LoadU(d, row);
   for (std::int64_t i = step; i < w.chunk; i += step) top = hn::Max(top, hn::LoadU(d, row + i));
-  const float found = hn::GetLane(hn::MaxOfLanes(d, top));
+  const float found = max_of_lanes(top);
   const float old = w.s.maximum[r];
   const float now = found > old ? found : old;
   // With nothing seen yet, subtract 0: unseen slots get weight 0 and NaN scores stay NaN.

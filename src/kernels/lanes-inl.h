@@ -162,7 +162,7 @@ HWY_INLINE void sum4(V a, V b, V c, V e, float* out) {
 }
 #else
 template <class D>
-HWY_INLINE hn::Vec<hn::CappedTag<float, 4>> fold_blocks(D d, VecOf<D> v) {
+HWY_INLINE hn::Vec<hn::CappedTag<float, 4>> fold_blocks([[maybe_unused]] D d, VecOf<D> v) {
   if constexpr (hn::MaxLanes(D()) > 4) {
     const hn::Half<D> half;
     return fold_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
@@ -183,6 +183,19 @@ HWY_INLINE void sum4(V a, V b, V c, V e, float* out) {
   hn::StoreU(fold_blocks(d, hn::Add(low, high)), hn::CappedTag<float, 4>(), out);
 }
 #endif
+
+// The largest lane; -inf when all are (the emulated target's MaxOfLanes answers the lowest finite value).
+HWY_INLINE float max_of_lanes(V v) {
+#if HWY_TARGET == HWY_EMU128
+  float lane[kLanes];
+  hn::StoreU(v, F(), lane);
+  float top = lane[0];
+  for (std::size_t i = 1; i < kLanes; ++i) top = lane[i] > top ? lane[i] : top;
+  return top;
+#else
+  return hn::GetLane(hn::MaxOfLanes(F(), v));
+#endif
+}
 
 // ---- exp: relative error below 1.2e-7 in [-87.3, 88.3]; 0 below, infinity above, NaN stays NaN.
 // x = n ln 2 + r, |r| <= ln(2)/2; e^r - 1 - r = r^2 q(r) with q of degree 4.

@@ -45,7 +45,7 @@ void ReadRow(const void* row, DType dtype, std::int64_t count, float scale, floa
   } else if (dtype == DType::bf16) {
     read_typed(static_cast<const BFloat16*>(row), index(count), scale, out);
   } else if (scale == 1) {
-    std::memcpy(out, row, index(count) * sizeof(float));
+    if (count > 0) std::memcpy(out, row, index(count) * sizeof(float));
   } else {
     read_typed(static_cast<const float*>(row), index(count), scale, out);
   }
@@ -66,7 +66,7 @@ void WriteRow(const float* x, std::int64_t count, void* out, DType dtype) {
     write_typed(x, index(count), static_cast<Half*>(out));
   } else if (dtype == DType::bf16) {
     write_typed(x, index(count), static_cast<BFloat16*>(out));
-  } else {
+  } else if (count > 0) {
     std::memcpy(out, x, index(count) * sizeof(float));
   }
 }

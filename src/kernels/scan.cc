@@ -26,7 +26,7 @@ float Maximum(const float* x, std::int64_t count) {
     const V v = hn::LoadU(d, x + i);
     top = hn::IfThenElse(hn::Gt(v, top), v, top);
   }
-  float best = hn::GetLane(hn::MaxOfLanes(d, top));
+  float best = max_of_lanes(top);
   for (; i < n; ++i) best = x[i] > best ? x[i] : best;
   return best;
 }

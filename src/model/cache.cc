@@ -43,8 +43,12 @@ CacheTensor Cache::tensor(std::int64_t row, std::int64_t layer, std::int64_t hal
           .width = width_};
 }
 
-CacheTensor Cache::keys(std::int64_t row, std::int64_t layer) const noexcept { return tensor(row, layer, 0); }
-CacheTensor Cache::values(std::int64_t row, std::int64_t layer) const noexcept { return tensor(row, layer, 1); }
+CacheTensor Cache::keys(std::int64_t row, std::int64_t layer) const noexcept {
+  return tensor(row, layer, 0);
+}
+CacheTensor Cache::values(std::int64_t row, std::int64_t layer) const noexcept {
+  return tensor(row, layer, 1);
+}
 
 View<std::int64_t, 1> Cache::positions(std::int64_t row) const noexcept {
   return {positions_.as<std::int64_t>() + row * capacity_, {capacity_}};

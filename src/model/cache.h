@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, values and positions of a batch of rows: [row][layer] -> [kv_heads, capacity, head_dim]. Allocated and
-// touched once; slots fill from 0, padding never enters.
+// Keys, values and positions of a batch of rows: [row][layer] -> [kv_heads, capacity, head_dim]. Allocated
+// and touched once; slots fill from 0, padding never enters.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,12 @@ class Cache {
   [[nodiscard]] CacheTensor values(std::int64_t row, std::int64_t layer) const noexcept;
   [[nodiscard]] std::int64_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return static_cast<std::int64_t>(tokens_.size()); }
-  [[nodiscard]] std::int64_t tokens(std::int64_t row) const noexcept { return tokens_[static_cast<std::size_t>(row)]; }
-  void set_tokens(std::int64_t row, std::int64_t tokens) noexcept { tokens_[static_cast<std::size_t>(row)] = tokens; }
+  [[nodiscard]] std::int64_t tokens(std::int64_t row) const noexcept {
+    return tokens_[static_cast<std::size_t>(row)];
+  }
+  void set_tokens(std::int64_t row, std::int64_t tokens) noexcept {
+    tokens_[static_cast<std::size_t>(row)] = tokens;
+  }
   /// [capacity] the position each slot stands at.
   [[nodiscard]] View<std::int64_t, 1> positions(std::int64_t row) const noexcept;
   void copy_from(const Cache& other);

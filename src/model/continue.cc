@@ -14,7 +14,8 @@ namespace locant {
 std::int64_t choose_greedy(View<const float, 1> logits) {
   std::array<Candidate, 1> best{};
   if (top_candidates(logits, best) == 0) {
-    throw SpecError(fmt::format("run: a next token must have a comparable logit, all {} are NaN", logits.extent(0)));
+    throw SpecError(
+        fmt::format("run: a next token must have a comparable logit, all {} are NaN", logits.extent(0)));
   }
   return best[0].id;
 }
@@ -23,8 +24,9 @@ std::vector<Continuation> continue_greedy(Session& session, const ContinueOption
                                           const TokenReader& reader) {
   const auto rows = static_cast<std::size_t>(session.rows());
   if (options.first.size() != rows) {
-    throw SpecError(fmt::format("run: a continuation must have one first token for each of the {} rows, got {}", rows,
-                                options.first.size()));
+    throw SpecError(
+        fmt::format("run: a continuation must have one first token for each of the {} rows, got {}", rows,
+                    options.first.size()));
   }
   if (options.tokens < 0) {
     throw SpecError(fmt::format("run: the tokens to add must be 0 or more, got {}", options.tokens));
@@ -48,7 +50,8 @@ std::vector<Continuation> continue_greedy(Session& session, const ContinueOption
       Continuation& continuation = result[row];
       continuation.ids.push_back(next[row]);
       if (reader) reader(static_cast<std::int64_t>(row), next[row]);
-      if (std::find(options.end_tokens.begin(), options.end_tokens.end(), next[row]) != options.end_tokens.end()) {
+      if (std::find(options.end_tokens.begin(), options.end_tokens.end(), next[row]) !=
+          options.end_tokens.end()) {
         continuation.stop = Stop::end_token;
         going[row] = false;
       } else if (static_cast<std::int64_t>(continuation.ids.size()) == options.tokens) {

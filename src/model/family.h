@@ -31,7 +31,7 @@ struct FamilyWeights {
   std::string_view positions;
   std::string_view embedding_norm;
   std::string_view final_norm;
-  std::string_view head;  ///< stands outside the prefix
+  std::string_view head;    ///< stands outside the prefix
   std::string_view layers;  ///< "h." + index + "."
   std::string_view attention_norm;
   QkvLayout qkv_layout;

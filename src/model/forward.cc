@@ -71,7 +71,12 @@ class Forward {
   }
 
   void normalize_rows(const NormWeights& norm, View<const float, 2> x, View<float, 2> out) {
-    normalize({.kind = spec_.norm.kind, .eps = spec_.norm.eps, .x = x, .gain = norm.gain, .bias = norm.bias, .out = out},
+    normalize({.kind = spec_.norm.kind,
+               .eps = spec_.norm.eps,
+               .x = x,
+               .gain = norm.gain,
+               .bias = norm.bias,
+               .out = out},
               *model_.pool);
   }
 
@@ -134,12 +139,14 @@ class Forward {
   }
 
   void rotate_heads(const Rotation& rotation, std::size_t kind, View<float, 3> heads) {
-    rotate(RotateCall<float>{.x = heads,
-                             .cos = work_.cos[kind].rows(0, tokens_),
-                             .sin = work_.sin[kind].rows(0, tokens_),
-                             .shape = {.read = rotation.read, .write = rotation.write, .offset = rotation.offset},
-                             .out = heads},
-           *model_.pool);
+    rotate(
+        RotateCall<float>{
+            .x = heads,
+            .cos = work_.cos[kind].rows(0, tokens_),
+            .sin = work_.sin[kind].rows(0, tokens_),
+            .shape = {.read = rotation.read, .write = rotation.write, .offset = rotation.offset},
+            .out = heads},
+        *model_.pool);
   }
 
   void attention(std::int64_t index, const LayerWeights& layer) {
@@ -160,7 +167,8 @@ class Forward {
   }
 
   void attend_segments(std::int64_t index, const Heads& heads, const std::vector<float>& slopes) {
-    const auto room = trace_ != nullptr ? trace_->score_room(index, spec_.heads) : std::vector<View<float, 3>>{};
+    const auto room =
+        trace_ != nullptr ? trace_->score_room(index, spec_.heads) : std::vector<View<float, 3>>{};
     const View<float, 3> mixed(work_.mixed.data_handle(), {tokens_, spec_.heads, spec_.head_dim});
     const View<const float, 1> slope_view(slopes.data(), {static_cast<std::int64_t>(slopes.size())});
     work_.attends.clear();
@@ -246,7 +254,8 @@ class Forward {
 
 }  // namespace
 
-void run_blocks(const Model::State& model, Cache& cache, Workspace& work, const Pass& pass, TracePass* trace) {
+void run_blocks(const Model::State& model, Cache& cache, Workspace& work, const Pass& pass,
+                TracePass* trace) {
   Forward(model, cache, work, pass, trace).run();
 }
 

@@ -12,13 +12,13 @@
 namespace locant {
 
 struct Pass {
-  std::span<const std::int64_t> ids;        ///< [N]
-  View<const std::int64_t, 2> positions;    ///< [axes, N]
-  std::span<const Segment> segments;        ///< cover the N tokens in order
+  std::span<const std::int64_t> ids;      ///< [N]
+  View<const std::int64_t, 2> positions;  ///< [axes, N]
+  std::span<const Segment> segments;      ///< cover the N tokens in order
 };
 
-/// Runs the blocks over a validated pass; the result stands in work.normed [N, hidden], behind the final norm.
-/// The caches hold the new tokens afterwards. trace may be null.
+/// Runs the blocks over a validated pass; the result stands in work.normed [N, hidden], behind the final
+/// norm. The caches hold the new tokens afterwards. trace may be null.
 void run_blocks(const Model::State& model, Cache& cache, Workspace& work, const Pass& pass, TracePass* trace);
 
 /// logits[i] = head(rows[i]).

@@ -20,7 +20,8 @@ struct Ragged {
 void check(const ForwardCall& call, View<float, 3> logits, std::int64_t rows, std::int64_t vocab) {
   const std::int64_t batch = call.ids.extent(0);
   const std::int64_t tokens = call.ids.extent(1);
-  if (batch != rows) throw SpecError(fmt::format("forward: ids must have the session's {} rows, got {}", rows, batch));
+  if (batch != rows)
+    throw SpecError(fmt::format("forward: ids must have the session's {} rows, got {}", rows, batch));
   if (logits.shape() != View<float, 3>::Shape{batch, tokens, vocab}) {
     throw SpecError(fmt::format("forward: logits must be [{},{},{}], got {}", batch, tokens, vocab,
                                 TensorRef(logits).shape_text()));
@@ -97,7 +98,8 @@ void Session::forward(const ForwardCall& call, View<float, 3> logits) {
   const auto clear = [&] {
     for (std::int64_t b = 0; b < logits.extent(0); ++b) {
       for (std::int64_t t = 0; t < logits.extent(1); ++t) {
-        for (std::int64_t v = 0; v < logits.extent(2); ++v) logits(b, t, v) = std::numeric_limits<float>::quiet_NaN();
+        for (std::int64_t v = 0; v < logits.extent(2); ++v)
+          logits(b, t, v) = std::numeric_limits<float>::quiet_NaN();
       }
     }
     cleared = true;

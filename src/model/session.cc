@@ -14,8 +14,11 @@
 namespace locant {
 namespace {
 
-std::int64_t position_of(const Session::State& state, const FeedCall& call, std::int64_t row, std::int64_t token,
-                         std::int64_t index) {
+// Sums and differences of positions stay exact in 64 bits and in double.
+constexpr std::int64_t kFarthestPosition = 1LL << 52;
+
+std::int64_t position_of(const Session::State& state, const FeedCall& call, std::int64_t row,
+                         std::int64_t token, std::int64_t index) {
   if (call.positions.empty()) return state.next_position[static_cast<std::size_t>(row)] + token;
   return call.positions[static_cast<std::size_t>(index)];
 }
@@ -28,10 +31,11 @@ void check_tokens(const Session::State& state, const FeedCall& call) {
       const std::int64_t id = call.ids[static_cast<std::size_t>(index)];
       const std::int64_t position = position_of(state, call, row, t, index);
       if (id < 0 || id >= spec.vocab) {
-        throw std::out_of_range(
-            fmt::format("run: token {} at row {}, position {} is outside vocab {}", id, row, position, spec.vocab));
+        throw std::out_of_range(fmt::format("run: token {} at row {}, position {} is outside vocab {}", id,
+                                            row, position, spec.vocab));
       }
-      for (const PositionEmbedding& embedding : state.model.plan.embedding) (void)table_row(embedding, position);
+      for (const PositionEmbedding& embedding : state.model.plan.embedding)
+        (void)table_row(embedding, position);
     }
   }
 }
@@ -46,15 +50,18 @@ void check(const Session::State& state, const FeedCall& call) {
   std::int64_t total = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t tokens = call.row_tokens[static_cast<std::size_t>(row)];
-    if (tokens < 0) throw SpecError(fmt::format("run: row {} must have 0 tokens or more, got {}", row, tokens));
+    if (tokens < 0)
+      throw SpecError(fmt::format("run: row {} must have 0 tokens or more, got {}", row, tokens));
     if (tokens > state.cache.capacity() - state.cache.tokens(row)) {
-      throw std::out_of_range(fmt::format("run: row {} must fit the cache of {} tokens, it holds {} and got {} more",
-                                          row, state.cache.capacity(), state.cache.tokens(row), tokens));
+      throw std::out_of_range(
+          fmt::format("run: row {} must fit the cache of {} tokens, it holds {} and got {} more", row,
+                      state.cache.capacity(), state.cache.tokens(row), tokens));
     }
     total += tokens;
   }
   const auto count = static_cast<std::int64_t>(call.ids.size());
-  if (count != total) throw SpecError(fmt::format("run: ids must have the {} tokens of the rows, got {}", total, count));
+  if (count != total)
+    throw SpecError(fmt::format("run: ids must have the {} tokens of the rows, got {}", total, count));
   if (call.axes != 1 && call.axes != axes_of(state.model.plan)) {
     throw SpecError(fmt::format("run: positions must have 1 or {} axes for this model, got {}",
                                 axes_of(state.model.plan), call.axes));
@@ -62,6 +69,11 @@ void check(const Session::State& state, const FeedCall& call) {
   if (!call.positions.empty() && static_cast<std::int64_t>(call.positions.size()) != call.axes * count) {
     throw SpecError(fmt::format("run: positions must be [{}, {}], got {} values", call.axes, count,
                                 call.positions.size()));
+  }
+  for (const std::int64_t position : call.positions) {
+    if (position < -kFarthestPosition || position > kFarthestPosition) {
+      throw std::out_of_range(fmt::format("run: position {} is outside +-{}", position, kFarthestPosition));
+    }
   }
   check_tokens(state, call);
 }
@@ -78,9 +90,15 @@ Session::State::State(const Model::State& model_, const SessionOptions& options_
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Session::~Session() = default;
 
-std::int64_t Session::rows() const noexcept { return state_->options.rows; }
-std::int64_t Session::capacity() const noexcept { return state_->options.capacity; }
-std::int64_t Session::tokens(std::int64_t row) const { return state_->cache.tokens(row); }
+std::int64_t Session::rows() const noexcept {
+  return state_->options.rows;
+}
+std::int64_t Session::capacity() const noexcept {
+  return state_->options.capacity;
+}
+std::int64_t Session::tokens(std::int64_t row) const {
+  return state_->cache.tokens(row);
+}
 std::int64_t Session::next_position(std::int64_t row) const {
   return state_->next_position[static_cast<std::size_t>(row)];
 }
@@ -90,8 +108,14 @@ namespace {
 // Walks a checked call in passes of what the workspace holds.
 class Feeder {
  public:
-  Feeder(Session::State& state, Workspace& work, const FeedCall& call, LogitsOf wanted, const LogitsReader& reader)
-      : state_(state), work_(work), call_(call), wanted_(wanted), reader_(reader), axes_(axes_of(state.model.plan)) {}
+  Feeder(Session::State& state, Workspace& work, const FeedCall& call, LogitsOf wanted,
+         const LogitsReader& reader)
+      : state_(state),
+        work_(work),
+        call_(call),
+        wanted_(wanted),
+        reader_(reader),
+        axes_(axes_of(state.model.plan)) {}
 
   void run() {
     while (row_ < state_.options.rows) {
@@ -125,9 +149,10 @@ class Feeder {
   void run_pass() {
     const View<std::int64_t, 2> positions(work_.positions.data(), {axes_, count_});
     place_positions(positions);
-    const Pass pass{.ids = call_.ids.subspan(static_cast<std::size_t>(fed_), static_cast<std::size_t>(count_)),
-                    .positions = positions,
-                    .segments = work_.segments};
+    const Pass pass{
+        .ids = call_.ids.subspan(static_cast<std::size_t>(fed_), static_cast<std::size_t>(count_)),
+        .positions = positions,
+        .segments = work_.segments};
     if (state_.trace == nullptr) {
       run_blocks(state_.model, state_.cache, work_, pass, nullptr);
     } else {

@@ -30,9 +30,9 @@ struct Model::State {
 /// Consecutive tokens of one row inside a pass.
 struct Segment {
   std::int64_t row = 0;
-  std::int64_t first = 0;   ///< index of its first token in the pass
+  std::int64_t first = 0;  ///< index of its first token in the pass
   std::int64_t tokens = 0;
-  std::int64_t past = 0;    ///< tokens of the row in the cache before
+  std::int64_t past = 0;  ///< tokens of the row in the cache before
 };
 
 /// Buffers for passes of up to `tokens` tokens; views are cut from one block.
@@ -41,18 +41,18 @@ struct Workspace {
   /// Tokens a pass should have in a session.
   [[nodiscard]] static std::int64_t pass_tokens(const SessionOptions& options) noexcept;
 
-  std::int64_t tokens = 0;       ///< per pass
-  std::int64_t logit_rows = 0;   ///< per piece of the head
+  std::int64_t tokens = 0;      ///< per pass
+  std::int64_t logit_rows = 0;  ///< per piece of the head
   Buffer block;
-  View<float, 2> state;     ///< [N, hidden] the residual stream
-  View<float, 2> normed;    ///< [N, hidden]
-  View<float, 2> added;     ///< [N, hidden] positions to add
-  View<float, 2> qkv;       ///< [N, (heads + 2 kv_heads) head_dim]
-  View<float, 2> mixed;     ///< [N, heads head_dim] attention before its output matrix
-  View<float, 2> up;        ///< [N, mlp width]
-  View<float, 2> gate;      ///< [N, mlp width] or empty
-  View<float, 2> last;      ///< [rows, hidden] last tokens of rows
-  View<float, 2> logits;    ///< [logit_rows, V]
+  View<float, 2> state;                  ///< [N, hidden] the residual stream
+  View<float, 2> normed;                 ///< [N, hidden]
+  View<float, 2> added;                  ///< [N, hidden] positions to add
+  View<float, 2> qkv;                    ///< [N, (heads + 2 kv_heads) head_dim]
+  View<float, 2> mixed;                  ///< [N, heads head_dim] attention before its output matrix
+  View<float, 2> up;                     ///< [N, mlp width]
+  View<float, 2> gate;                   ///< [N, mlp width] or empty
+  View<float, 2> last;                   ///< [rows, hidden] last tokens of rows
+  View<float, 2> logits;                 ///< [logit_rows, V]
   std::vector<View<float, 2>> cos, sin;  ///< [kinds] of [N, P]
   std::vector<std::int64_t> positions;   ///< [axes, N]
   std::vector<std::int64_t> table_rows;  ///< [N]

@@ -17,7 +17,8 @@ namespace {
 // Binds by name and remembers what was taken.
 class Binder {
  public:
-  Binder(const ModelSpec& spec, const FamilyWeights& names, const SafetensorsFile& file, WeightStorage storage)
+  Binder(const ModelSpec& spec, const FamilyWeights& names, const SafetensorsFile& file,
+         WeightStorage storage)
       : spec_(spec), names_(names), file_(file), storage_(storage) {}
 
   Weights bind();
@@ -55,7 +56,8 @@ const StoredTensor& Binder::take(const std::string& name, std::initializer_list<
   }
   const DType dtype = found->tensor.dtype;
   if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) {
-    throw SpecError(fmt::format("{}: {} must be f32, f16 or bf16, got {}", found->path, name, name_of(dtype)));
+    throw SpecError(
+        fmt::format("{}: {} must be f32, f16 or bf16, got {}", found->path, name, name_of(dtype)));
   }
   if (taken_.insert(name).second) weights_.parameters += found->tensor.size();
   return *found;
@@ -63,10 +65,14 @@ const StoredTensor& Binder::take(const std::string& name, std::initializer_list<
 
 DType Binder::kept(DType stored) const {
   switch (storage_) {
-    case WeightStorage::f32: return DType::f32;
-    case WeightStorage::f16: return DType::f16;
-    case WeightStorage::bf16: return DType::bf16;
-    case WeightStorage::as_stored: break;
+    case WeightStorage::f32:
+      return DType::f32;
+    case WeightStorage::f16:
+      return DType::f16;
+    case WeightStorage::bf16:
+      return DType::bf16;
+    case WeightStorage::as_stored:
+      break;
   }
   return stored;
 }
@@ -90,7 +96,8 @@ Matrix Binder::stored_as(const Matrix& source, LinearLayout layout) {
   for (std::int64_t r = 0; r < rows; ++r) {
     std::byte* const row = to + static_cast<std::size_t>(r * columns) * to_size;
     if (!turned) {
-      convert_row(from + static_cast<std::size_t>(r * source.row_stride) * from_size, source.dtype, row, dtype, columns);
+      convert_row(from + static_cast<std::size_t>(r * source.row_stride) * from_size, source.dtype, row,
+                  dtype, columns);
       continue;
     }
     for (std::int64_t c = 0; c < columns; ++c) {
@@ -140,8 +147,8 @@ LayerWeights Binder::layer(std::int64_t index) {
   layer.attention_norm = norm(name(names_.attention_norm));
   if (names_.qkv_layout == QkvLayout::separate) {
     for (std::size_t part = 0; part < 3; ++part) {
-      layer.qkv.at(part) = linear(name(names_.qkv.at(part)), part == 0 ? q_rows : kv_rows, spec_.hidden,
-                                  spec_.attention_bias);
+      layer.qkv.at(part) =
+          linear(name(names_.qkv.at(part)), part == 0 ? q_rows : kv_rows, spec_.hidden, spec_.attention_bias);
     }
   } else {
     layer.qkv[0] = linear(name(names_.qkv[0]), q_rows + 2 * kv_rows, spec_.hidden, spec_.attention_bias);
@@ -195,7 +202,8 @@ Weights Binder::bind() {
 Weights bind_weights(const ModelSpec& spec, SafetensorsFile file, WeightStorage storage) {
   const FamilyWeights* const names = find_family_weights(spec.family);
   if (names == nullptr) {
-    throw SpecError(fmt::format("{}: model_type \"{}\" has no table of weight names", spec.path, spec.family));
+    throw SpecError(
+        fmt::format("{}: model_type \"{}\" has no table of weight names", spec.path, spec.family));
   }
   Weights weights = Binder(spec, *names, file, storage).bind();
   weights.files.push_back(std::move(file));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint's tensors bound to the places of a forward pass: matrices as stored (mapped, or copied where the
-// layout or the asked storage differs), vectors as f32.
+// A checkpoint's tensors bound to the places of a forward pass: matrices as stored (mapped, or copied where
+// the layout or the asked storage differs), vectors as f32.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ struct Weights {
   std::int64_t parameters = 0;  ///< elements in use, tied ones once
 };
 
-/// Binds `files` to the rows that `spec`'s family names. Throws SpecError: a missing tensor, a wrong shape or dtype,
-/// a tensor that is no part of the family; each by name with what was expected.
+/// Binds `files` to the rows that `spec`'s family names. Throws SpecError: a missing tensor, a wrong shape or
+/// dtype, a tensor that is no part of the family; each by name with what was expected.
 [[nodiscard]] Weights bind_weights(const ModelSpec& spec, SafetensorsFile file, WeightStorage storage);
 
 }  // namespace locant

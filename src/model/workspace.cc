@@ -29,7 +29,8 @@ class Cutter {
   std::int64_t used_ = 0;
 };
 
-void cut_all(const Model::State& model, std::int64_t rows, Workspace& work, Cutter cutter, std::int64_t& used) {
+void cut_all(const Model::State& model, std::int64_t rows, Workspace& work, Cutter cutter,
+             std::int64_t& used) {
   const ModelSpec& spec = model.spec;
   const std::int64_t n = work.tokens;
   work.state = cutter.cut(n, spec.hidden);

@@ -20,7 +20,8 @@ const Json& Config::value(std::string_view key) const {
 }
 
 void Config::fail(std::string_view key, std::string_view rule) const {
-  throw SpecError(fmt::format("{}: {} must be {}, got {}", path_, full_key(key), rule, json_text(value(key))));
+  throw SpecError(
+      fmt::format("{}: {} must be {}, got {}", path_, full_key(key), rule, json_text(value(key))));
 }
 
 std::string_view Config::present(const Keys& keys) {
@@ -33,7 +34,8 @@ std::string_view Config::present(const Keys& keys) {
       first = key;
     } else if (value(key) != value(first)) {
       throw SpecError(fmt::format("{}: {} and {} name the same thing and must agree, got {} and {}", path_,
-                                  full_key(first), full_key(key), json_text(value(first)), json_text(value(key))));
+                                  full_key(first), full_key(key), json_text(value(first)),
+                                  json_text(value(key))));
     }
   }
   return first;
@@ -43,9 +45,10 @@ std::optional<std::int64_t> Config::integer(const Keys& keys, std::int64_t least
   const std::string_view key = present(keys);
   if (key.empty()) return std::nullopt;
   const Json& found = value(key);
-  const bool fits = found.is_number_integer() &&
-                    !(found.is_number_unsigned() && found.get<std::uint64_t>() > INT64_MAX);
-  if (!fits || found.get<std::int64_t>() < least) fail(key, fmt::format("a whole number of at least {}", least));
+  const bool fits =
+      found.is_number_integer() && !(found.is_number_unsigned() && found.get<std::uint64_t>() > INT64_MAX);
+  if (!fits || found.get<std::int64_t>() < least)
+    fail(key, fmt::format("a whole number of at least {}", least));
   if (found.get<std::int64_t>() > kLargestSize) fail(key, fmt::format("at most {}", kLargestSize));
   return found.get<std::int64_t>();
 }
@@ -85,7 +88,8 @@ std::vector<std::int64_t> Config::ids(const Keys& keys) {
   const Json& found = value(key);
   std::vector<std::int64_t> ids;
   const auto add = [&](const Json& id) {
-    const bool fits = id.is_number_integer() && !(id.is_number_unsigned() && id.get<std::uint64_t>() > INT64_MAX);
+    const bool fits =
+        id.is_number_integer() && !(id.is_number_unsigned() && id.get<std::uint64_t>() > INT64_MAX);
     if (!fits) fail(key, "a token id or a list of token ids");
     // Published configs use -1 for "none".
     if (id.get<std::int64_t>() >= 0) ids.push_back(id.get<std::int64_t>());

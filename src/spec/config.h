@@ -49,7 +49,8 @@ class Config {
   std::string_view present(const Keys& keys);
   [[nodiscard]] std::string full_key(std::string_view key) const { return inside_ + std::string(key); }
 
-  /// Each throws SpecError "path: key must be ..., got ...". Null counts as absent. Integers end at kLargestSize.
+  /// Each throws SpecError "path: key must be ..., got ...". Null counts as absent. Integers end at
+  /// kLargestSize.
   std::optional<std::int64_t> integer(const Keys& keys, std::int64_t least);
   std::int64_t required_integer(const Keys& keys, std::int64_t least);
   std::optional<double> number(const Keys& keys);

@@ -27,8 +27,9 @@ const HfFamily& family_of(Config& config) {
     names.push_back(family.name);
   }
   const std::string near = nearest_name(*type, names);
-  throw SpecError(fmt::format("{}: model_type \"{}\" is not a family that Locant runs ({}){}", config.path(), *type,
-                              fmt::join(names, ", "), near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  throw SpecError(fmt::format("{}: model_type \"{}\" is not a family that Locant runs ({}){}", config.path(),
+                              *type, fmt::join(names, ", "),
+                              near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
 Activation read_activation(Config& config, const HfFamily& family) {
@@ -38,8 +39,8 @@ Activation read_activation(Config& config, const HfFamily& family) {
   };
   // transformers' ACT2FN; "gelu_new", "gelu_fast" and "gelu_pytorch_tanh" are one formula
   static constexpr std::array kNamed = {
-      Named{"silu", Activation::silu},          Named{"swish", Activation::silu},
-      Named{"gelu", Activation::gelu_erf},      Named{"gelu_new", Activation::gelu_tanh},
+      Named{"silu", Activation::silu},           Named{"swish", Activation::silu},
+      Named{"gelu", Activation::gelu_erf},       Named{"gelu_new", Activation::gelu_tanh},
       Named{"gelu_fast", Activation::gelu_tanh}, Named{"gelu_pytorch_tanh", Activation::gelu_tanh},
       Named{"relu", Activation::relu},
   };
@@ -59,7 +60,8 @@ void read_sizes(Config& config, const HfFamily& family, ModelSpec& spec) {
   spec.vocab = config.required_integer({"vocab_size"}, 1);
   spec.hidden = config.required_integer(family.hidden, 1);
   spec.layers = config.required_integer(family.layers, 1);
-  if (spec.layers > kMostLayers) config.fail(config.present(family.layers), fmt::format("at most {}", kMostLayers));
+  if (spec.layers > kMostLayers)
+    config.fail(config.present(family.layers), fmt::format("at most {}", kMostLayers));
   spec.heads = config.required_integer(family.heads, 1);
   spec.kv_heads = config.integer(family.kv_heads, 1).value_or(spec.heads);
   if (spec.heads % spec.kv_heads != 0) {

@@ -19,7 +19,9 @@ void every_layer(ModelSpec& spec, const PositionSpec& position) {
   spec.positions.layers.assign(static_cast<std::size_t>(spec.layers), {position});
 }
 
-void no_layer(ModelSpec& spec) { spec.positions.layers.assign(static_cast<std::size_t>(spec.layers), {}); }
+void no_layer(ModelSpec& spec) {
+  spec.positions.layers.assign(static_cast<std::size_t>(spec.layers), {});
+}
 
 // The rope block of transformers v5 (`rope_parameters`) or v4 (`rope_scaling` beside `rope_theta`); a legacy
 // rope_scaling replaces rope_parameters, as RotaryEmbeddingConfigMixin does.
@@ -39,7 +41,8 @@ PositionSpec read_rope(Config& config, const ModelSpec& spec) {
   if (block) {
     const auto type = block->word({"rope_type", "type"});
     if (type && *type != "default") {
-      block->fail(block->present({"rope_type", "type"}), "\"default\", the one schedule this version computes");
+      block->fail(block->present({"rope_type", "type"}),
+                  "\"default\", the one schedule this version computes");
     }
     if (const auto stated = block->number({"rope_theta"})) {
       theta = *stated;
@@ -47,8 +50,9 @@ PositionSpec read_rope(Config& config, const ModelSpec& spec) {
     }
     const std::vector<std::string> unread = block->unread();
     if (!unread.empty()) {
-      throw SpecError(fmt::format("{}: {} would change the rotation and is not understood, got {}", config.path(),
-                                  block->full_key(unread.front()), block->value(unread.front()).dump()));
+      throw SpecError(fmt::format("{}: {} would change the rotation and is not understood, got {}",
+                                  config.path(), block->full_key(unread.front()),
+                                  block->value(unread.front()).dump()));
     }
   }
   rope.set("theta", theta, theta_key);
@@ -102,17 +106,26 @@ void finish_xglm(Config& config, ModelSpec& spec) {
 }
 
 // Sorted. Dropouts, initialisers and training switches change no forward pass in evaluation mode.
-constexpr std::array kBloomIgnored = {
-    "attention_dropout"sv,  "attention_softmax_in_fp32"sv, "bias_dropout_fusion"sv, "hidden_dropout"sv,
-    "masked_softmax_fusion"sv, "n_inner"sv, "offset_alibi"sv, "pretraining_tp"sv, "skip_bias_add"sv,
-    "skip_bias_add_qkv"sv, "slow_but_exact"sv};
-constexpr std::array kGpt2Ignored = {
-    "attn_pdrop"sv, "embd_pdrop"sv, "n_ctx"sv, "reorder_and_upcast_attn"sv, "resid_pdrop"sv,
-    "summary_activation"sv, "summary_first_dropout"sv, "summary_proj_to_labels"sv, "summary_type"sv,
-    "summary_use_proj"sv};
+constexpr std::array kBloomIgnored = {"attention_dropout"sv,     "attention_softmax_in_fp32"sv,
+                                      "bias_dropout_fusion"sv,   "hidden_dropout"sv,
+                                      "masked_softmax_fusion"sv, "n_inner"sv,
+                                      "offset_alibi"sv,          "pretraining_tp"sv,
+                                      "skip_bias_add"sv,         "skip_bias_add_qkv"sv,
+                                      "slow_but_exact"sv};
+constexpr std::array kGpt2Ignored = {"attn_pdrop"sv,
+                                     "embd_pdrop"sv,
+                                     "n_ctx"sv,
+                                     "reorder_and_upcast_attn"sv,
+                                     "resid_pdrop"sv,
+                                     "summary_activation"sv,
+                                     "summary_first_dropout"sv,
+                                     "summary_proj_to_labels"sv,
+                                     "summary_type"sv,
+                                     "summary_use_proj"sv};
 constexpr std::array kLlamaIgnored = {"attention_dropout"sv, "pretraining_tp"sv};
-constexpr std::array kXglmIgnored = {"activation_dropout"sv, "attention_dropout"sv, "decoder_start_token_id"sv,
-                                     "dropout"sv, "init_std"sv, "layerdrop"sv};
+constexpr std::array kXglmIgnored = {
+    "activation_dropout"sv, "attention_dropout"sv, "decoder_start_token_id"sv, "dropout"sv,
+    "init_std"sv,           "layerdrop"sv};
 
 const std::array kFamilies = {
     HfFamily{.name = "bloom",
@@ -192,7 +205,9 @@ const std::array kFamilies = {
 
 }  // namespace
 
-std::span<const HfFamily> hf_families() noexcept { return kFamilies; }
+std::span<const HfFamily> hf_families() noexcept {
+  return kFamilies;
+}
 
 std::vector<std::string_view> families() {
   std::vector<std::string_view> names;

@@ -153,6 +153,6 @@ def test_random_weights_have_the_promised_spread() -> None:
     """Matrices N(0, 1.2^2 / fan_in), norms near 1: the reference is held to the shape it promises."""
     model = build(Variant("llama"))
     weight = model.get_parameter("model.layers.0.mlp.down_proj.weight")
-    assert abs(float(weight.detach().std()) * weight.shape[1] ** 0.5 / 1.2 - 1) < 0.05
+    assert abs(float(weight.detach().std()) * weight.shape[1] ** 0.5 / 1.2 - 1) < budget("random_spread")
     norm = model.get_parameter("model.norm.weight")
-    assert abs(float(norm.detach().mean()) - 1) < 0.1
+    assert abs(float(norm.detach().mean()) - 1) < budget("random_gain")

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tree import ROOT, TEXT, code_of, files, place, write
 
 # ---------------------------------------------------------------------------------------------

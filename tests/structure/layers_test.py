@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tree import ROOT, files, place, write
 
 # room -> the rooms it may include besides itself and core

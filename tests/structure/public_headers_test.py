@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from tree import ROOT, files, place, write
 
 COMPILERS = [name for name in ("g++", "clang++-14") if shutil.which(name)]
