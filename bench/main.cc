@@ -135,7 +135,12 @@ int run(const Arguments& arguments) {
 
 int main(int count, char** values) {
   try {
-    return run(parse({values + 1, values + count}));
+    const std::vector<std::string> args(values + 1, values + count);
+    if (args == std::vector<std::string>{"--help"}) {
+      fmt::print("{}", kUsage);
+      return 0;
+    }
+    return run(parse(args));
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench: {}\n{}", error.what(), kUsage);
     return 2;

@@ -20,7 +20,10 @@ class TwoRows final : public locant::TraceSink {
  public:
   TwoRows(std::int64_t first, std::int64_t second) : first_(first), second_(second) {}
   void begin_pass() override {}
-  bool wants(std::string_view, std::int64_t) override { return true; }
+  // Score-shaped tensors have heads where the others have tokens.
+  bool wants(std::string_view name, std::int64_t) override {
+    return !name.ends_with(".scores") && !name.ends_with(".probs");
+  }
   void record(std::string_view name, const locant::TensorRef& tensor) override {
     if (tensor.dtype != locant::DType::f32 || tensor.rank < 3) return;
     const std::int64_t width = tensor.size() / tensor.shape[1];

@@ -61,7 +61,6 @@ NEEDS: dict[str, list[Need]] = {
         Need("libsentencepiece-dev", "sentencepiece-devel", "sentencepiece", header("sentencepiece_processor.h")),
         Need("libgtest-dev", "gtest-devel", "googletest", header("gtest/gtest.h")),
         Need("libgmock-dev", "gmock-devel", "googletest", header("gmock/gmock.h")),
-        Need("libbenchmark-dev", "google-benchmark-devel", "google-benchmark", header("benchmark/benchmark.h")),
     ],
     # clang 14 is Debian's; elsewhere the parts of `./dev test` that need it say that it is not there
     "test": [

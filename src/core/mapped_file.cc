@@ -48,4 +48,11 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+void touch_pages(const void* data, std::int64_t bytes) noexcept {
+  constexpr std::int64_t kPage = 4096;  // the smallest page of any machine at hand
+  const auto* const at = static_cast<const volatile std::byte*>(data);
+  for (std::int64_t i = 0; i < bytes; i += kPage) (void)at[i];
+  if (bytes > 0) (void)at[bytes - 1];
+}
+
 }  // namespace locant

@@ -38,4 +38,7 @@ class MappedFile {
   std::int64_t size_ = 0;
 };
 
+/// Reads one byte of every page of [data, data + bytes), so that later reads find the pages mapped.
+void touch_pages(const void* data, std::int64_t bytes) noexcept;
+
 }  // namespace locant

@@ -20,8 +20,9 @@ std::string weights_path(const std::string& directory) {
     std::error_code ignored;
     if (fs::exists(path, ignored)) return path.string();
   }
-  throw FileError(directory, "a model directory must hold model.safetensors or model.safetensors.index.json, "
-                             "it has neither");
+  throw FileError(directory,
+                  "a model directory must hold model.safetensors or model.safetensors.index.json, "
+                  "it has neither");
 }
 
 std::vector<std::vector<float>> slopes_of(const Plan& plan) {
@@ -37,7 +38,8 @@ std::vector<std::vector<float>> slopes_of(const Plan& plan) {
 // What a plan may say and no block computes yet is refused, never passed over.
 void check_computable(const ModelSpec& spec, const Plan& plan) {
   const auto refuse = [&](std::string_view what) {
-    throw SpecError(fmt::format("{}: positions must be of a kind that run computes, got {}", spec.path, what));
+    throw SpecError(
+        fmt::format("{}: positions must be of a kind that run computes, got {}", spec.path, what));
   };
   for (const LayerPositions& kind : plan.kinds) {
     if (kind.query_scale) refuse("a query scale");
@@ -79,14 +81,30 @@ std::unique_ptr<Model> Model::load(const std::string& path, const LoadOptions& o
   return std::unique_ptr<Model>(new Model(std::move(state)));
 }
 
-const ModelSpec& Model::spec() const noexcept { return state_->spec; }
-const Recipe& Model::recipe() const noexcept { return *state_->recipe; }
-const Plan& Model::plan() const noexcept { return state_->plan; }
-std::int64_t Model::weight_bytes() const noexcept { return state_->weights.bytes; }
-std::int64_t Model::parameters() const noexcept { return state_->weights.parameters; }
-std::int64_t Model::cache_bytes(const SessionOptions& options) const { return Cache::bytes(state_->spec, options); }
-std::string Model::name() const { return fmt::format("locant {}", version()); }
-std::int64_t Model::vocab() const { return state_->spec.vocab; }
+const ModelSpec& Model::spec() const noexcept {
+  return state_->spec;
+}
+const Recipe& Model::recipe() const noexcept {
+  return *state_->recipe;
+}
+const Plan& Model::plan() const noexcept {
+  return state_->plan;
+}
+std::int64_t Model::weight_bytes() const noexcept {
+  return state_->weights.bytes;
+}
+std::int64_t Model::parameters() const noexcept {
+  return state_->weights.parameters;
+}
+std::int64_t Model::cache_bytes(const SessionOptions& options) const {
+  return Cache::bytes(state_->spec, options);
+}
+std::string Model::name() const {
+  return fmt::format("locant {}", version());
+}
+std::int64_t Model::vocab() const {
+  return state_->spec.vocab;
+}
 
 std::optional<std::int64_t> Model::last_position() const noexcept {
   std::optional<std::int64_t> last;
@@ -122,8 +140,9 @@ std::unique_ptr<Session> Model::open_session(const SessionOptions& options) cons
     throw SpecError(fmt::format("run: the cache must be f32, f16 or bf16, got {}", name_of(options.cache)));
   }
   if (const auto last = last_position(); last && options.capacity > *last + 1) {
-    throw std::out_of_range(fmt::format("run: {} tokens need position {}, the position table of {} ends at {}",
-                                        options.capacity, options.capacity - 1, state_->spec.family, *last));
+    throw std::out_of_range(
+        fmt::format("run: {} tokens need position {}, the position table of {} ends at {}", options.capacity,
+                    options.capacity - 1, state_->spec.family, *last));
   }
   return std::unique_ptr<Session>(new Session(std::make_unique<Session::State>(*state_, options)));
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/convert.h"
+#include "core/mapped_file.h"
 #include "core/nearest.h"
 
 namespace locant {
@@ -82,7 +83,10 @@ Matrix Binder::stored_as(const Matrix& source, LinearLayout layout) {
   const DType dtype = kept(source.dtype);
   const bool turned = layout == LinearLayout::in_out;
   if (dtype == source.dtype && !turned) {
-    weights_.bytes += source.rows * source.columns * static_cast<std::int64_t>(size_of(dtype));
+    const std::int64_t bytes = source.rows * source.columns * static_cast<std::int64_t>(size_of(dtype));
+    weights_.bytes += bytes;
+    // A first token must not wait for the disk, nor for thousands of page faults.
+    touch_pages(source.data, bytes);
     return source;
   }
   const std::int64_t rows = turned ? source.columns : source.rows;

@@ -8,7 +8,8 @@ A transcript is a text file, or the ```console blocks of a markdown file:
     exit 2
 
 Both streams are compared as a terminal shows them. A line `...` stands for any lines, `<number>` for a number,
-`<text>` for anything within a line; decimal fractions may differ by two units of the last digit; `exit N` ends a command that does not exit 0. A command may go on in the next line
+`<text>` for anything within a line; decimal fractions may differ by two units of the last digit. `exit N` ends a
+command that does not exit 0; a command may go on in the next line
 behind a backslash. $DATA is the folder of real checkpoints (LOCANT_DATA); without it, what names it is skipped.
 $WORK is an empty folder for each file. Lines before the first command, and lines that begin with `#`, are prose.
 """
@@ -89,7 +90,8 @@ def same_but_for_last_digits(expected: str, got: str) -> bool:
     if re.sub(pattern, "#", expected) != re.sub(pattern, "#", got) or len(wanted) != len(found):
         return False
     return all(
-        len(a.split(".")[1]) == len(b.split(".")[1]) and abs(float(a) - float(b)) <= 2.01 * 10.0 ** -len(a.split(".")[1])
+        len(a.split(".")[1]) == len(b.split(".")[1])
+        and abs(float(a) - float(b)) <= 2.01 * 10.0 ** -len(a.split(".")[1])
         for a, b in zip(wanted, found, strict=True)
     )
 

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "budgets.h"
-#include "locant/trace.h"
 #include "model/feeding.h"
 #include "model/oracle.h"
+#include "model/recorder.h"
 
 namespace locant {
 namespace {
@@ -20,63 +20,6 @@ namespace {
 using namespace tests;
 using testing::ElementsAre;
 using trace_names::Layer;
-
-struct Recorded {
-  DType dtype = DType::f32;
-  std::vector<std::int64_t> shape;
-  std::vector<double> values;  ///< row-major
-};
-
-/// Keeps everything that passes `only` (all when empty).
-class Recorder final : public TraceSink {
- public:
-  explicit Recorder(std::set<std::string, std::less<>> only = {}) : only_(std::move(only)) {}
-  bool wants(std::string_view name, std::int64_t elements) override {
-    asked[std::string(name)] = elements;
-    return only_.empty() || only_.contains(name);
-  }
-  void begin_pass() override { ++passes; }
-  void record(std::string_view name, const TensorRef& tensor) override {
-    EXPECT_GT(passes, 0);
-    ASSERT_FALSE(got.contains(std::string(name))) << name;
-    Recorded& to = got[std::string(name)];
-    to.dtype = tensor.dtype;
-    to.shape.assign(tensor.shape.begin(), tensor.shape.begin() + static_cast<std::ptrdiff_t>(tensor.rank));
-    std::vector<std::int64_t> at(tensor.rank, 0);
-    for (std::int64_t i = 0; i < tensor.size(); ++i) {
-      std::int64_t offset = 0;
-      for (std::size_t axis = 0; axis < tensor.rank; ++axis) offset += at[axis] * tensor.strides[axis];
-      to.values.push_back(tensor.dtype == DType::i64
-                              ? static_cast<double>(static_cast<const std::int64_t*>(tensor.data)[offset])
-                              : static_cast<double>(static_cast<const float*>(tensor.data)[offset]));
-      for (std::size_t axis = tensor.rank; axis-- > 0;) {
-        if (++at[axis] < tensor.shape[axis]) break;
-        at[axis] = 0;
-      }
-    }
-  }
-  [[nodiscard]] std::set<std::string> names() const {
-    std::set<std::string> found;
-    for (const auto& [name, tensor] : got) found.insert(name);
-    return found;
-  }
-
-  std::map<std::string, Recorded> got;
-  std::map<std::string, std::int64_t> asked;
-  int passes = 0;
-
- private:
-  std::set<std::string, std::less<>> only_;
-};
-
-/// The columns of a row's tokens in a batch of width T, and of its slots among `past` + T.
-struct Place {
-  std::int64_t rows = 0, width = 0, past = 0;  ///< of the pass
-  Padding side = Padding::right;
-  [[nodiscard]] std::int64_t column(std::int64_t t, std::int64_t tokens) const {
-    return side == Padding::left ? width - tokens + t : t;
-  }
-};
 
 class Traced : public testing::TestWithParam<std::tuple<std::string, Padding>> {
  protected:
@@ -184,7 +127,7 @@ TEST_P(Traced, EveryRowOfAPromptIsTheOracles) {
   Recorder trace;
   session->set_trace(&trace, side());
   (void)feed(*session, rows);
-  const Place place{.rows = 3, .width = 7, .past = 0, .side = side()};
+  const Place place{.width = 7, .side = side()};
   std::vector<OraclePass> passes;
   for (const Ids& ids : rows) passes.push_back(oracle.run(ids));
   const auto compare = [&](const std::string& name, const auto& pick) {
@@ -328,7 +271,7 @@ TEST_P(Traced, AStepSeesThePast) {
     const Ids want_mask = tokens[row] == 2 ? Ids{1, 1} : side() == Padding::left ? Ids{0, 1} : Ids{1, 0};
     EXPECT_EQ(call_mask, want_mask);
     for (std::int64_t t = 0; t < tokens[row]; ++t) {
-      const Place place{.rows = 2, .width = 2, .past = 6, .side = side()};
+      const Place place{.width = 2, .side = side()};
       const auto at = row * 2 + static_cast<std::size_t>(place.column(t, tokens[row]));
       EXPECT_EQ(trace.got.at("position_ids").values[at], static_cast<double>(past[row] + t));
       EXPECT_EQ(trace.got.at("input_ids").values[at],

@@ -24,7 +24,9 @@ def wrong_quotes(page: str, expected: Path) -> list[str]:
 
 def test_documents_quote_what_examples_print() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    found = {page.name: wrong_quotes(page.read_text(encoding="utf-8"), ROOT / "examples" / "expected") for page in pages}
+    found = {
+        page.name: wrong_quotes(page.read_text(encoding="utf-8"), ROOT / "examples" / "expected") for page in pages
+    }
     assert not {name: wrong for name, wrong in found.items() if wrong}
     assert any("<!-- example: " in page.read_text(encoding="utf-8") for page in pages)
 
