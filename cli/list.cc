@@ -8,6 +8,7 @@
 
 #include "cli/answer.h"
 #include "cli/commands.h"
+#include "locant/model.h"
 #include "locant/positions.h"
 #include "locant/recipe.h"
 #include "locant/spec.h"
@@ -43,8 +44,11 @@ Section mechanism_section() {
 
 Section family_section() {
   Section section{"families", {}, ""};
+  const std::vector<std::string_view> runnable = runnable_families();
   for (const std::string_view family : families()) {
-    section.entries.push_back({std::string(family), "", OrderedJson(std::string(family))});
+    const bool runs = std::find(runnable.begin(), runnable.end(), family) != runnable.end();
+    OrderedJson json = {{"name", family}, {"runs", runs}};
+    section.entries.push_back({std::string(family), runs ? "runs" : "", std::move(json)});
   }
   return section;
 }

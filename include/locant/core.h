@@ -115,11 +115,12 @@ class View {
   constexpr View(T* data, const Shape& shape, const Shape& strides)
       : data_(data), shape_(shape), strides_(strides) {}
 
+  // NOLINTBEGIN(google-explicit-constructor): a view is as good as a view of const
   /// View<T> converts to View<const T>.
   template <class U>
-  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) constexpr View(
-      const View<U, Rank>& other)  // NOLINT(google-explicit-constructor)
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) constexpr View(const View<U, Rank>& other)
       : data_(other.data_handle()), shape_(other.shape()), strides_(other.strides()) {}
+  // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] constexpr T* data_handle() const noexcept { return data_; }
   [[nodiscard]] constexpr Index extent(std::size_t axis) const noexcept { return shape_[axis]; }

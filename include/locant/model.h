@@ -42,6 +42,9 @@ struct SessionOptions {
   DType cache = DType::f32;   ///< f32, f16 or bf16
 };
 
+/// Families that load() runs, sorted; families() knows more of them.
+[[nodiscard]] std::vector<std::string_view> runnable_families();
+
 class Session;
 
 class Model final : public Runtime {

@@ -26,15 +26,15 @@ using ParameterValue = std::variant<std::int64_t, double, std::string, std::vect
 /// One stated parameter and the key it was read from ("rope_parameters.rope_theta"; empty = a
 /// default of the family or of the mechanism).
 struct Parameter {
-  std::string name;
-  ParameterValue value;
-  std::string key;
+  std::string name{};
+  ParameterValue value{};
+  std::string key{};
 };
 
 /// One mechanism with its parameters, as the model states it. Validated by plan().
 struct PositionSpec {
-  std::string mechanism;  ///< registry name: "rope", "alibi", "sinusoidal", "learned", ...
-  std::vector<Parameter> parameters;
+  std::string mechanism{};  ///< registry name: "rope", "alibi", "sinusoidal", "learned", ...
+  std::vector<Parameter> parameters{};
 
   [[nodiscard]] const Parameter* find(std::string_view name) const noexcept;
   /// Replaces or appends.
@@ -51,9 +51,9 @@ enum class Pairing : std::uint8_t { half, interleaved };
 /// xPos: pair i of a query is multiplied by zeta[i]^((position - center) / scale_base), of a key by
 /// the inverse (Sun et al. 2022, eq. 12).
 struct XposGrowth {
-  std::vector<double> zeta;  ///< [P]
-  double scale_base = 512;   ///< tokens
-  double center = 0;         ///< tokens
+  std::vector<double> zeta{};   ///< [P]
+  double scale_base = 512;    ///< tokens
+  double center = 0;          ///< tokens
 
   bool operator==(const XposGrowth&) const = default;
 };
@@ -72,24 +72,24 @@ struct ActsOn {
 /// Rotation of P = width/2 pairs of channels: (a, b) -> amplitude * (a cos - b sin, b cos + a sin) with
 /// angle = sign * position[axis] * inv_freq (Su et al. 2021, eq. 34).
 struct Rotation {
-  std::vector<double> inv_freq;    ///< [P] rad/token; 0 = the pair stays (still times amplitude)
-  std::vector<std::int64_t> axis;  ///< [P] which position axis drives a pair; empty = axis 0 for all
-  double amplitude = 1;            ///< factor on cos and sin (`attention_factor`)
-  std::optional<XposGrowth> growth;
+  std::vector<double> inv_freq{};  ///< [P] rad/token; 0 = the pair stays (still times amplitude)
+  std::vector<std::int64_t> axis{};  ///< [P] which position axis drives a pair; empty = axis 0 for all
+  double amplitude = 1;          ///< factor on cos and sin (`attention_factor`)
+  std::optional<XposGrowth> growth{};
   Pairing read = Pairing::half;   ///< how input channels are paired
   Pairing write = Pairing::half;  ///< how output channels are laid out (differs in DeepSeek-V3)
   std::int64_t head_dim = 0;      ///< elements of one head
   std::int64_t offset = 0;        ///< first rotated channel
   std::int64_t width = 0;         ///< rotated channels, 2P (`rotary_dim`)
   double sign = 1;                ///< -1 rotates the other way (NanoChat)
-  ActsOn acts_on;
-  bool shared_key = false;  ///< one rotated key for all heads (MLA)
+  ActsOn acts_on{};
+  bool shared_key = false;        ///< one rotated key for all heads (MLA)
 
   bool operator==(const Rotation&) const = default;
 };
 
 enum class BiasForm : std::uint8_t {
-  slopes,    ///< slope[head] * (key position - query position)                (ALiBi)
+  slopes,    ///< slope[head] * (key position - query position); bidirectional: -slope[head] * |distance|
   buckets,   ///< table[bucket(key - query)][head]                             (T5)
   function,  ///< a named function of the distance with learned parameters     (KERPLE, FIRE)
   content,   ///< depends on q and k through a relative table                  (DeBERTa)
@@ -103,21 +103,24 @@ enum class ScaleOrder : std::uint8_t { after_scale, before_scale };
 struct Bias {
   BiasForm form = BiasForm::slopes;
   std::int64_t heads = 0;
-  std::vector<double> slopes;      ///< [heads] 1/token, form slopes
-  std::int64_t buckets = 0;        ///< form buckets, content
+  std::vector<double> slopes{};      ///< [heads] 1/token, form slopes
+  std::int64_t buckets = 0;        ///< form buckets: rows of the table; content: 0 = plain distances
   std::int64_t max_distance = 0;   ///< tokens, form buckets, content
-  std::string function;            ///< form function, content: its name ("log", "c2p|p2c")
-  std::vector<std::string> roles;  ///< weights it needs, by role ("relative_attention_bias")
+  std::string function{};            ///< form function, content: its name ("log", "c2p|p2c")
+  std::vector<std::string> roles{};  ///< weights it needs, by role ("relative_attention_bias")
   CountsFrom counts_from = CountsFrom::query;
   ScaleOrder scale_order = ScaleOrder::after_scale;
   bool bidirectional = false;
+  /// Form content: the scores, bias included, are divided by sqrt(head_dim * terms) (DeBERTa: 1 + the
+  /// number of position terms).
+  std::int64_t terms = 1;
 
   bool operator==(const Bias&) const = default;
 };
 
 /// Factor on q as a function of its position ("attention temperature").
 struct QueryScale {
-  std::string form;  ///< "log_floor": 1 + scale * ln(1 + floor((position + shift) / floor))
+  std::string form{};  ///< "log_floor": 1 + scale * ln(1 + floor((position + shift) / floor))
   double scale = 0;
   double floor = 1;  ///< tokens
   double shift = 0;  ///< tokens (Llama 4: 1, Ministral 3: 0)
@@ -130,29 +133,37 @@ enum class Columns : std::uint8_t { interleaved, halves };
 [[nodiscard]] std::string_view name_of(Columns columns) noexcept;
 
 enum class EmbeddingForm : std::uint8_t { table, sinusoid, token_types };
+/// A position past the last row of a table: no row, or the last one (Marian's trained tables).
+enum class PastEnd : std::uint8_t { refuse, last_row };
+/// Whose numbers a sinusoid is computed in: those of the recipe, or f64 under every recipe (numpy tables).
+enum class Arithmetic : std::uint8_t { recipe, f64 };
 
 /// Addition to the token state.
 struct PositionEmbedding {
   EmbeddingForm form = EmbeddingForm::table;
-  std::int64_t rows = 0;    ///< of the table; 0 = a generator without end
-  std::int64_t width = 0;   ///< elements of one row
-  std::int64_t offset = 0;  ///< row = position + offset
-  std::int64_t first_position = 0;
+  std::int64_t rows = 0;      ///< of the table; 0 = a generator without end
+  std::int64_t width = 0;     ///< elements of one row
+  std::int64_t offset = 0;    ///< row = position + offset
+  std::int64_t first_position = 0;  ///< position of a sequence's first token; its row is this + offset
   double scale = 1;
-  std::string role;              ///< form table, token_types: which weight ("positions")
-  std::vector<double> inv_freq;  ///< [width/2] rad/token, form sinusoid
+  std::string role{};           ///< form table, token_types: which weight ("positions")
+  /// [width/2] rad/token, form sinusoid. An odd width: rounded down, the last column is 0; rounded up, the
+  /// last frequency has a sine and no cosine.
+  std::vector<double> inv_freq{};
   Columns columns = Columns::interleaved;
   bool cos_first = false;
-  std::optional<std::int64_t> zero_row;  ///< a row kept at zero (fairseq's padding row)
+  std::optional<std::int64_t> zero_row{};  ///< a row kept at zero (fairseq's padding row)
+  PastEnd past_end = PastEnd::refuse;    ///< form table
+  Arithmetic arithmetic = Arithmetic::recipe;  ///< form sinusoid
 
   bool operator==(const PositionEmbedding&) const = default;
 };
 
 /// The sites of one kind of layer. Nothing set = a layer without positions (NoPE).
 struct LayerPositions {
-  std::optional<Rotation> rotation;
-  std::optional<Bias> bias;
-  std::optional<QueryScale> query_scale;
+  std::optional<Rotation> rotation{};
+  std::optional<Bias> bias{};
+  std::optional<QueryScale> query_scale{};
 
   bool operator==(const LayerPositions&) const = default;
 };
@@ -163,9 +174,9 @@ enum class Stack : std::uint8_t { decoder, encoder, cross };
 /// The positions of one stack. layers[l] indexes kinds.
 struct Plan {
   Stack stack = Stack::decoder;
-  std::vector<PositionEmbedding> embedding;
-  std::vector<std::int64_t> layers;
-  std::vector<LayerPositions> kinds;
+  std::vector<PositionEmbedding> embedding{};
+  std::vector<std::int64_t> layers{};
+  std::vector<LayerPositions> kinds{};
 
   bool operator==(const Plan&) const = default;
 };

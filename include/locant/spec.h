@@ -23,17 +23,20 @@ struct NormSpec {
 struct EmbeddingSpec {
   std::int64_t rows = 0;
   std::int64_t width = 0;
-  double scale = 1;       ///< before the rounding that a recipe gives it
-  std::string scale_key;  ///< the key that asks for it
-  bool normed = false;    ///< a norm follows the lookup (BLOOM)
+  double scale = 1;             ///< before the rounding that a recipe gives it
+  std::string scale_key;        ///< the key that asks for it
+  bool normed = false;          ///< a norm follows the lookup (BLOOM)
   std::optional<std::int64_t> padding_id;
+  std::int64_t factorised_width = 0;  ///< width of the looked-up row before a projection (ALBERT); 0 = none
+  std::int64_t token_types = 0;       ///< rows of the token-type table
 };
 
 struct HeadSpec {
   bool tied = false;
   std::string tied_key;  ///< the key that says so; empty = the family's default
   bool bias = false;
-  double scale = 1;  ///< logits are multiplied by it
+  double scale = 1;      ///< logits are multiplied by it
+  double softcap = 0;    ///< logits become softcap * tanh(logit / softcap); 0 = none
 };
 
 struct MlpSpec {
@@ -43,8 +46,27 @@ struct MlpSpec {
   std::int64_t width = 0;
 };
 
+enum class AttentionKind : std::uint8_t {
+  full,    ///< the whole past (or everything, when bidirectional)
+  window,  ///< the last `window` tokens
+  chunk,   ///< the tokens of its own chunk of `window` tokens
+};
+[[nodiscard]] std::string_view name_of(AttentionKind kind) noexcept;
+
 struct AttentionSpec {
   double scale = 1;  ///< on q.k, 1/sqrt(head_dim) unless the config says otherwise
+  AttentionKind kind = AttentionKind::full;
+  std::int64_t window = 0;  ///< tokens, kinds window and chunk
+  double softcap = 0;       ///< scores become softcap * tanh(score / softcap); 0 = none
+  bool sinks = false;       ///< a learned logit per head joins the softmax (gpt-oss)
+  bool bidirectional = false;
+  bool attends = true;  ///< false: the layer holds something else (a state space, a convolution)
+};
+
+/// A stack beside the main one: an encoder, or the cross-attention of a decoder.
+struct StackSpec {
+  StackPositions positions;
+  std::vector<AttentionSpec> attention;  ///< [layers of the stack]
 };
 
 /// What a residual branch adds to: the layer's input, or the norm's output (BLOOM's
@@ -60,7 +82,7 @@ struct LengthSpec {
 
 struct ModelSpec {
   std::string family;  ///< "llama", "gpt2", ...
-  std::string format;  ///< "hf"
+  std::string format;  ///< "hf", "meta" (params.json) or "llama2c"
   std::string path;    ///< of the config
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
@@ -72,22 +94,40 @@ struct ModelSpec {
   HeadSpec head;
   NormSpec norm;
   MlpSpec mlp;
-  bool attention_bias = false;           ///< q, k, v and the output projection carry biases
+  bool attention_bias = false;         ///< q, k, v and the output projection carry biases
   std::vector<AttentionSpec> attention;  ///< [layers]
   Residual residual = Residual::from_input;
-  StackPositions positions;
+  StackPositions positions;        ///< of the main stack: the decoder, or the only one
+  std::vector<StackSpec> others;   ///< encoder and cross-attention beside a decoder
   LengthSpec lengths;
   std::optional<std::int64_t> bos;
   std::vector<std::int64_t> eos;
+  bool generic = false;  ///< an unknown family, read by the keys that most families share; run refuses it
   std::vector<std::string> notes;  ///< sentences about keys that nobody reads
+};
+
+/// How a config is read.
+enum class Reading : std::uint8_t {
+  strict,  ///< for running: what is unknown or not understood is an error
+  facts,   ///< for looking: unknown families and keys become notes, `generic` says so
 };
 
 /// Families that read_hf_config() knows, sorted.
 [[nodiscard]] std::vector<std::string_view> families();
 
-/// Reads config.json of a Hugging Face model (transformers v4 and v5 forms). `path` is the file or its
-/// directory. Throws FileError (missing, not JSON) and SpecError: an unknown model_type, a value of the wrong
-/// type or range, a key that would change the result and is not understood; each names key, rule and value.
-[[nodiscard]] ModelSpec read_hf_config(const std::string& path);
+/// Reads config.json of a Hugging Face model (transformers v4 and v5 forms). `path` is the file or its directory.
+/// Throws FileError (missing, not JSON) and SpecError: an unknown model_type, a value of the wrong type or
+/// range, a key that would change the result and is not understood; each names key, rule and value.
+/// Under Reading::facts only broken JSON, wrong types and impossible sizes throw; the rest becomes notes.
+[[nodiscard]] ModelSpec read_hf_config(const std::string& path, Reading reading = Reading::strict);
+
+/// Reads params.json of Meta's and Mistral's own checkpoints. `path` is the file or its directory. Sizes it does
+/// not state (Llama 1 and 2 leave vocab_size to the tokenizer) are 0, with a note. Throws as read_hf_config()
+/// does for facts.
+[[nodiscard]] ModelSpec read_meta_params(const std::string& path);
+
+/// Reads the header of a llama2.c export, versions 0 to 2; the weights are not looked at. Throws FileError on a
+/// file that is too short, another version, or sizes that no model has.
+[[nodiscard]] ModelSpec read_llama2c(const std::string& path);
 
 }  // namespace locant

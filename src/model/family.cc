@@ -2,6 +2,8 @@
 // The rows, named as transformers' save_pretrained writes them.
 #include "model/family.h"
 
+#include "locant/model.h"
+
 namespace locant {
 namespace {
 
@@ -94,6 +96,12 @@ const FamilyWeights* find_family_weights(std::string_view family) noexcept {
     if (row.family == family) return &row;
   }
   return nullptr;
+}
+
+std::vector<std::string_view> runnable_families() {
+  std::vector<std::string_view> names;
+  for (const FamilyWeights& row : kRows) names.push_back(row.family);
+  return names;
 }
 
 }  // namespace locant

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Model: config, plan and weights put together once; sessions share it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -35,8 +36,35 @@ std::vector<std::vector<float>> slopes_of(const Plan& plan) {
   return all;
 }
 
+// What a spec may say beside positions and no block computes yet.
+void check_blocks(const ModelSpec& spec) {
+  const auto refuse = [&](std::string_view what) {
+    throw SpecError(
+        fmt::format("{}: run computes full causal attention and a plain head, got {}", spec.path, what));
+  };
+  for (const AttentionSpec& attention : spec.attention) {
+    if (attention.kind != AttentionKind::full)
+      refuse(fmt::format("attention of kind {}", name_of(attention.kind)));
+    if (attention.softcap != 0) refuse("a softcap on the scores");
+    if (attention.sinks) refuse("attention sinks");
+    if (attention.bidirectional) refuse("attention to later tokens");
+  }
+  if (spec.head.softcap != 0) refuse("a softcap on the logits");
+  if (spec.embedding.factorised_width != 0) refuse("a factorised embedding");
+  if (spec.embedding.token_types != 0) refuse("token types");
+  if (!spec.others.empty()) refuse("a second stack");
+  if (spec.generic) refuse("a family that is not known");
+}
+
+const FamilyWeights& names_of(const ModelSpec& spec) {
+  if (const FamilyWeights* const names = find_family_weights(spec.family)) return *names;
+  throw SpecError(fmt::format("{}: run computes the families {}, got {}", spec.path,
+                              fmt::join(runnable_families(), ", "), spec.family));
+}
+
 // What a plan may say and no block computes yet is refused, never passed over.
 void check_computable(const ModelSpec& spec, const Plan& plan) {
+  check_blocks(spec);
   const auto refuse = [&](std::string_view what) {
     throw SpecError(
         fmt::format("{}: positions must be of a kind that run computes, got {}", spec.path, what));
@@ -53,7 +81,18 @@ void check_computable(const ModelSpec& spec, const Plan& plan) {
   }
   for (const PositionEmbedding& embedding : plan.embedding) {
     if (embedding.form == EmbeddingForm::token_types) refuse("token types");
+    if (embedding.first_position != 0) refuse("a first position other than 0");
   }
+}
+
+// A session keeps one plan: what changes with the length (dynamic NTK, LongRoPE) would be silently wrong.
+void check_constant(const ModelSpec& spec, const Recipe& recipe, const Plan& plan) {
+  constexpr std::int64_t kFar = std::int64_t{1} << 40;
+  if (locant::plan(spec.positions, recipe, {.seen = kFar, .capacity = kFar}) == plan) return;
+  throw SpecError(
+      fmt::format("{}: run computes positions that do not change with the length, got {}", spec.path,
+                  spec.positions.layers.front().empty() ? std::string("an embedding that does")
+                                                        : spec.positions.layers.front().front().mechanism));
 }
 
 }  // namespace
@@ -71,13 +110,14 @@ std::unique_ptr<Model> Model::load(const std::string& path, const LoadOptions& o
   auto state = std::make_unique<State>();
   state->pool = &pool;
   state->recipe = &find_recipe(options.recipe.empty() ? kDefaultRecipe : std::string_view(options.recipe));
-  state->numerics = state->recipe->numerics;
-  state->numerics.run_dtype = options.run_dtype;
+  state->numerics = numerics_of(*state->recipe, options.run_dtype);
   state->spec = read_hf_config(path);
+  const FamilyWeights& names = names_of(state->spec);
   state->plan = locant::plan(state->spec.positions, *state->recipe, Extent{});
   check_computable(state->spec, state->plan);
+  check_constant(state->spec, *state->recipe, state->plan);
   state->slopes = slopes_of(state->plan);
-  state->weights = bind_weights(state->spec, SafetensorsFile(weights_path(path)), options.weights);
+  state->weights = bind_weights(state->spec, names, SafetensorsFile(weights_path(path)), options.weights);
   return std::unique_ptr<Model>(new Model(std::move(state)));
 }
 
@@ -109,7 +149,7 @@ std::int64_t Model::vocab() const {
 std::optional<std::int64_t> Model::last_position() const noexcept {
   std::optional<std::int64_t> last;
   for (const PositionEmbedding& embedding : state_->plan.embedding) {
-    if (embedding.rows == 0) continue;
+    if (embedding.rows == 0 || embedding.past_end != PastEnd::refuse) continue;
     const std::int64_t end = embedding.rows - 1 - embedding.offset;
     last = last ? std::min(*last, end) : end;
   }

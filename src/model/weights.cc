@@ -203,13 +203,9 @@ Weights Binder::bind() {
 
 }  // namespace
 
-Weights bind_weights(const ModelSpec& spec, SafetensorsFile file, WeightStorage storage) {
-  const FamilyWeights* const names = find_family_weights(spec.family);
-  if (names == nullptr) {
-    throw SpecError(
-        fmt::format("{}: model_type \"{}\" has no table of weight names", spec.path, spec.family));
-  }
-  Weights weights = Binder(spec, *names, file, storage).bind();
+Weights bind_weights(const ModelSpec& spec, const FamilyWeights& names, SafetensorsFile file,
+                     WeightStorage storage) {
+  Weights weights = Binder(spec, names, file, storage).bind();
   weights.files.push_back(std::move(file));
   return weights;
 }

@@ -54,8 +54,9 @@ struct Weights {
   std::int64_t parameters = 0;  ///< elements in use, tied ones once
 };
 
-/// Binds `files` to the rows that `spec`'s family names. Throws SpecError: a missing tensor, a wrong shape or
-/// dtype, a tensor that is no part of the family; each by name with what was expected.
-[[nodiscard]] Weights bind_weights(const ModelSpec& spec, SafetensorsFile file, WeightStorage storage);
+/// Binds `file` to the places that the family's row names. Throws SpecError: a missing tensor, a wrong shape
+/// or dtype, a tensor that is no part of the family; each by name with what was expected.
+[[nodiscard]] Weights bind_weights(const ModelSpec& spec, const FamilyWeights& names, SafetensorsFile file,
+                                   WeightStorage storage);
 
 }  // namespace locant

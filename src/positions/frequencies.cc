@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "positions/frequencies.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace locant {
 
 std::vector<double> power_ladder(double theta, std::int64_t width, DType frequency) {
-  std::vector<double> inv_freq(static_cast<std::size_t>(width / 2));
+  std::vector<double> inv_freq(static_cast<std::size_t>((width + 1) / 2));
   for (std::size_t i = 0; i < inv_freq.size(); ++i) {
     const auto channel = static_cast<double>(2 * i);
     if (frequency == DType::f32) {
@@ -32,6 +34,24 @@ std::vector<double> exponential_ladder(double step, std::int64_t count, DType fr
     }
   }
   return inv_freq;
+}
+
+double stretched_base(double theta, double alpha, std::int64_t width) {
+  const auto d = static_cast<double>(width);
+  return theta * std::pow(alpha, d / (d - 2));
+}
+
+Band band_of(double theta, std::int64_t width, const Turns& turns, BandEdges edges) {
+  const auto d = static_cast<double>(width);
+  const auto pair_of = [&](double count) {
+    return d * std::log(turns.length / (count * 2 * std::numbers::pi)) / (2 * std::log(theta));
+  };
+  Band band{.low = pair_of(turns.many), .high = pair_of(turns.few)};
+  if (edges == BandEdges::whole) band = {.low = std::floor(band.low), .high = std::ceil(band.high)};
+  band.low = std::max(band.low, 0.0);
+  band.high = std::min(band.high, d - 1);
+  if (band.low == band.high) band.high += 0.001;
+  return band;
 }
 
 bool all_finite(const std::vector<double>& inv_freq) noexcept {

@@ -35,6 +35,13 @@ std::optional<std::int64_t> whole(const ParameterValue& value) {
   return std::nullopt;
 }
 
+std::optional<double> finite(const ParameterValue& value) {
+  std::optional<double> found;
+  if (const auto* number = std::get_if<double>(&value)) found = *number;
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) found = static_cast<double>(*integer);
+  return found && std::isfinite(*found) ? found : std::nullopt;
+}
+
 std::string joined(std::span<const std::string_view> words) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -63,6 +70,11 @@ Parameters::Parameters(std::string_view mechanism, const PositionSpec& spec,
   }
 }
 
+std::string_view Parameters::key(std::string_view name) const noexcept {
+  const Parameter* stated = spec_.find(name);
+  return stated == nullptr ? std::string_view() : std::string_view(stated->key);
+}
+
 std::int64_t Parameters::integer(std::string_view name, IntegerRange range,
                                  std::optional<std::int64_t> fallback) const {
   const Parameter* stated = spec_.find(name);
@@ -75,19 +87,37 @@ std::int64_t Parameters::integer(std::string_view name, IntegerRange range,
   return *value;
 }
 
-double Parameters::positive(std::string_view name, double fallback) const {
+double Parameters::positive(std::string_view name, std::optional<double> fallback) const {
+  const Parameter* stated = spec_.find(name);
+  if (stated == nullptr && fallback) return *fallback;
+  const std::optional<double> value = stated == nullptr ? std::nullopt : finite(stated->value);
+  if (!value || *value <= 0) {
+    fail(name, "must be a finite number above 0", stated == nullptr ? "nothing" : text_of(stated->value));
+  }
+  return *value;
+}
+
+double Parameters::number(std::string_view name, double fallback) const {
   const Parameter* stated = spec_.find(name);
   if (stated == nullptr) return fallback;
-  double value = 0;
-  if (const auto* number = std::get_if<double>(&stated->value)) {
-    value = *number;
-  } else if (const auto* integer = std::get_if<std::int64_t>(&stated->value)) {
-    value = static_cast<double>(*integer);
+  const std::optional<double> value = finite(stated->value);
+  if (!value) fail(name, "must be a finite number", text_of(stated->value));
+  return *value;
+}
+
+std::vector<double> Parameters::list(std::string_view name, std::int64_t count) const {
+  const Parameter* stated = spec_.find(name);
+  if (stated == nullptr && count == 0) return {};
+  const auto* values = stated == nullptr ? nullptr : std::get_if<std::vector<double>>(&stated->value);
+  if (values == nullptr || (count != 0 && static_cast<std::int64_t>(values->size()) != count)) {
+    fail(name,
+         count == 0 ? std::string("must be a list") : fmt::format("must be a list of {} numbers", count),
+         stated == nullptr ? "nothing" : text_of(stated->value));
   }
-  if (!std::isfinite(value) || value <= 0) {
-    fail(name, "must be a finite number above 0", text_of(stated->value));
+  for (const double value : *values) {
+    if (!std::isfinite(value)) fail(name, "must hold finite numbers", fmt::format("{}", value));
   }
-  return value;
+  return *values;
 }
 
 std::size_t Parameters::choice(std::string_view name, std::span<const std::string_view> choices) const {

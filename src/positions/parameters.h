@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "locant/positions.h"
 
@@ -33,11 +34,17 @@ class Parameters {
              std::span<const ParameterDescription> described);
 
   [[nodiscard]] bool has(std::string_view name) const noexcept { return spec_.find(name) != nullptr; }
+  /// The key that a parameter was read from; empty when it has none or is not stated.
+  [[nodiscard]] std::string_view key(std::string_view name) const noexcept;
   /// A whole number inside the range; 64.0 counts as 64. Required when there is no fallback.
   [[nodiscard]] std::int64_t integer(std::string_view name, IntegerRange range,
                                      std::optional<std::int64_t> fallback = std::nullopt) const;
-  /// A finite number above 0.
-  [[nodiscard]] double positive(std::string_view name, double fallback) const;
+  /// A finite number above 0. Required when there is no fallback.
+  [[nodiscard]] double positive(std::string_view name, std::optional<double> fallback = std::nullopt) const;
+  /// A finite number.
+  [[nodiscard]] double number(std::string_view name, double fallback) const;
+  /// Finite numbers; `count` of them when it is not 0. Empty when nothing is stated and `count` is 0.
+  [[nodiscard]] std::vector<double> list(std::string_view name, std::int64_t count = 0) const;
   /// One of the choices; the first is the default. Returns its index.
   [[nodiscard]] std::size_t choice(std::string_view name, std::span<const std::string_view> choices) const;
   /// Text that is not empty.

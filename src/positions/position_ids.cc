@@ -2,24 +2,17 @@
 // Position ids: where each token of a call stands in its own sequence. Padding has no position; it gets a
 // value that its runtime writes and that nothing may depend on.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "core/checked.h"
 #include "locant/positions.h"
+#include "positions/checks.h"
 
 namespace locant {
 namespace {
-
-/// start .. start + tokens - 1 must exist.
-void require_run(std::string_view who, std::int64_t start, std::int64_t tokens) {
-  if (tokens < 0) throw SpecError(fmt::format("{}: tokens must be at least 0, got {}", who, tokens));
-  if (!checked_add(start, tokens)) {
-    throw SpecError(
-        fmt::format("{}: positions must fit in 64 bits, got start {} and {} tokens", who, start, tokens));
-  }
-}
 
 std::vector<std::int64_t> run_of(std::int64_t start, std::int64_t tokens) {
   std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
@@ -50,16 +43,50 @@ void masked_positions(View<const std::int64_t, 2> mask, std::int64_t start, std:
                                 mask.extent(0), mask.extent(1), out.extent(0), out.extent(1)));
   }
   require_run("masked_positions", start, mask.extent(1));
-  for (std::int64_t b = 0; b < mask.extent(0); ++b) {
-    for (std::int64_t t = 0; t < mask.extent(1); ++t) {
-      if (mask(b, t) == 0 || mask(b, t) == 1) continue;
-      throw SpecError(fmt::format("masked_positions: a mask holds 0 and 1, got {} at row {} column {}",
-                                  mask(b, t), b, t));
-    }
-  }
+  require_mask("masked_positions", mask);
   for (std::int64_t b = 0; b < mask.extent(0); ++b) {
     std::int64_t next = start;
     for (std::int64_t t = 0; t < mask.extent(1); ++t) out(b, t) = mask(b, t) == 1 ? next++ : pad_value;
+  }
+}
+
+void masked_tail_positions(View<const std::int64_t, 2> mask, std::int64_t pad_value,
+                           View<std::int64_t, 2> out) {
+  const std::int64_t past = mask.extent(1) - out.extent(1);
+  if (mask.extent(0) != out.extent(0) || past < 0) {
+    throw SpecError(
+        fmt::format("masked_tail_positions: out holds the last columns of the mask [{},{}], got [{},{}]",
+                    mask.extent(0), mask.extent(1), out.extent(0), out.extent(1)));
+  }
+  require_mask("masked_tail_positions", mask);
+  for (std::int64_t b = 0; b < mask.extent(0); ++b) {
+    std::int64_t next = 0;
+    for (std::int64_t t = 0; t < mask.extent(1); ++t) {
+      const std::int64_t position = mask(b, t) == 1 ? next++ : pad_value;
+      if (t >= past) out(b, t - past) = position;
+    }
+  }
+}
+
+void pad_offset_positions(View<const std::int64_t, 2> ids, std::int64_t pad_id, std::int64_t past,
+                          View<std::int64_t, 2> out) {
+  if (ids.shape() != out.shape()) {
+    throw SpecError(fmt::format("pad_offset_positions: out has the shape of the ids [{},{}], got [{},{}]",
+                                ids.extent(0), ids.extent(1), out.extent(0), out.extent(1)));
+  }
+  if (pad_id < 0) {
+    throw SpecError(fmt::format("pad_offset_positions: pad_id must be at least 0, got {}", pad_id));
+  }
+  if (past < 0) throw SpecError(fmt::format("pad_offset_positions: past must be at least 0, got {}", past));
+  const std::optional<std::int64_t> start = checked_add(past, pad_id);
+  if (!start || *start == std::numeric_limits<std::int64_t>::max()) {
+    throw SpecError(fmt::format(
+        "pad_offset_positions: positions must fit in 64 bits, got pad_id {} and past {}", pad_id, past));
+  }
+  require_run("pad_offset_positions", *start + 1, ids.extent(1));
+  for (std::int64_t b = 0; b < ids.extent(0); ++b) {
+    std::int64_t next = *start + 1;
+    for (std::int64_t t = 0; t < ids.extent(1); ++t) out(b, t) = ids(b, t) == pad_id ? pad_id : next++;
   }
 }
 

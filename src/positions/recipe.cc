@@ -1,62 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recipes: `exact`, and what each runtime does differently, with where that was read or tested.
+// The recipes: `exact`, and what each runtime does differently.
 #include "locant/recipe.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
 #include "core/nearest.h"
+#include "positions/deviations.h"
 
 namespace locant {
 namespace {
 
-constexpr std::array<Deviation, 6> kHf = {{
-    {.touches = Touches::positions,
-     .what = "rope frequencies are 1 / theta^(2i/rotary_dim) with every step in f32",
-     .evidence = "transformers 5.24.0, models/llama/modeling_llama.py, compute_default_rope_parameters",
-     .tested_live = true},
-    {.touches = Touches::positions,
-     .what = "an angle is the f32 product of position and frequency: off by 1.4e-4 rad at position 4097 and "
-             "5e-3 at 131071 (theta 500000, rotary_dim 128)",
-     .evidence = "transformers 5.24.0, models/llama/modeling_llama.py, LlamaRotaryEmbedding.forward",
-     .tested_live = true},
-    {.touches = Touches::positions,
-     .what = "sinusoidal tables in halves take frequencies, angles, sin and cos in f32",
-     .evidence = "transformers 5.24.0, models/xglm/modeling_xglm.py and models/m2m_100/modeling_m2m_100.py, "
-                 "get_embedding",
-     .tested_live = true},
-    {.touches = Touches::positions,
-     .what = "sinusoidal tables of the paper take frequencies as exp(-2i ln(10000)/width), angles, sin and "
-             "cos in f32",
-     .evidence =
-         "transformers 5.24.0, models/speecht5/modeling_speecht5.py, SpeechT5ScaledPositionalEncoding",
-     .tested_live = true},
-    {.touches = Touches::positions,
-     .what = "alibi slopes are f32 powers of an f32 base",
-     .evidence = "transformers 5.24.0, models/bloom/modeling_bloom.py, _get_alibi_slopes",
-     .tested_live = true},
-    {.touches = Touches::position_ids,
-     .what = "generation counts positions over the ones of the mask and gives padding position 0",
-     .evidence = "transformers 5.24.0, generation/utils.py, _prepare_position_ids_for_generation",
-     .tested_live = true},
-}};
+constexpr Numerics kF32 = {.frequency = DType::f32,
+                           .angle = AngleNumerics::f32_product,
+                           .table = DType::f32,
+                           .run_dtype = DType::f32};
+// ggml has no frequencies: its running product starts from the f32 ratio of two of them, taken exactly here.
+constexpr Numerics kRunning = {.frequency = DType::f64,
+                               .angle = AngleNumerics::f32_running,
+                               .table = DType::f32,
+                               .run_dtype = DType::f32};
 
-constexpr std::array<Recipe, 2> kRecipes = {{
+constexpr std::array<Recipe, 9> kRecipes = {{
     {.name = "exact",
      .summary = "the published formulas in f64, each table value rounded once to f32",
      .numerics = {},
      .deviations = {}},
     {.name = "hf",
      .summary = "Hugging Face transformers with dtype=float32: f32 frequencies, f32 angles",
-     .numerics = {.frequency = DType::f32,
-                  .angle = AngleNumerics::f32_product,
-                  .table = DType::f32,
-                  .run_dtype = DType::f32},
-     .deviations = kHf},
+     .numerics = kF32,
+     .deviations = deviations::kHf},
+    {.name = "vllm",
+     .summary = "vLLM: f32 tables, lengths decided when the server starts",
+     .numerics = kF32,
+     .deviations = deviations::kVllm},
+    {.name = "sglang",
+     .summary = "SGLang: f32 tables, dynamic NTK for the longest text at once",
+     .numerics = kF32,
+     .deviations = deviations::kSglang},
+    {.name = "llama.cpp",
+     .summary = "llama.cpp on the CPU: angles as a running f32 product, lengths decided when it is opened",
+     .numerics = kRunning,
+     .deviations = deviations::kLlamaCpp},
+    {.name = "mlx",
+     .summary = "mlx-lm: f32 angles, long factors at every length",
+     .numerics = kF32,
+     .deviations = deviations::kMlx},
+    {.name = "tensorrt-llm",
+     .summary = "TensorRT-LLM: f32 tables, lengths decided when the engine is built",
+     .numerics = kF32,
+     .deviations = deviations::kTensorrtLlm},
+    {.name = "ctranslate2",
+     .summary = "CTranslate2: f32 tables that grow by 2048 rows; few schedules",
+     .numerics = kF32,
+     .deviations = deviations::kCtranslate2},
+    {.name = "onnxruntime",
+     .summary = "onnxruntime-genai: f32 tables made when the graph is built",
+     .numerics = kF32,
+     .deviations = deviations::kOnnxruntime},
 }};
 
 }  // namespace
+
+bool Recipe::has(Quirk quirk) const noexcept {
+  return quirk != Quirk::none && std::any_of(deviations.begin(), deviations.end(),
+                                             [&](const Deviation& one) { return one.quirk == quirk; });
+}
+
+Numerics numerics_of(const Recipe& recipe, DType run_dtype) {
+  if (run_dtype != DType::f32 && run_dtype != DType::f16 && run_dtype != DType::bf16) {
+    throw SpecError(fmt::format("numerics_of: a model runs in f32, f16 or bf16, got {}", name_of(run_dtype)));
+  }
+  Numerics numerics = recipe.numerics;
+  numerics.run_dtype = run_dtype;
+  if (recipe.has(Quirk::table_in_run_dtype)) numerics.table = run_dtype;
+  return numerics;
+}
 
 std::span<const Recipe> recipes() noexcept {
   return kRecipes;

@@ -12,17 +12,43 @@ namespace locant {
 
 // One function per mechanism file.
 Mechanism rope();
+Mechanism linear();
+Mechanism ntk();
+Mechanism dynamic_ntk();
+Mechanism yarn();
+Mechanism longrope();
+Mechanism llama3();
+Mechanism proportional();
+Mechanism by_parts();
+Mechanism attention_temperature();
 Mechanism alibi();
+Mechanism t5_buckets();
+Mechanism deberta();
 Mechanism sinusoidal();
 Mechanism learned();
+Mechanism token_types();
 
 std::span<const Mechanism> mechanisms() noexcept {
+  // clang-format off
   static const std::array kMechanisms = {
       rope(),
+      linear(),
+      ntk(),
+      dynamic_ntk(),
+      yarn(),
+      longrope(),
+      llama3(),
+      proportional(),
+      by_parts(),
+      attention_temperature(),
       alibi(),
+      t5_buckets(),
+      deberta(),
       sinusoidal(),
       learned(),
+      token_types(),
   };
+  // clang-format on
   return kMechanisms;
 }
 

@@ -99,11 +99,14 @@ void rotation_table(const Rotation& rotation, const Numerics& numerics, View<con
   }
   Angles angles(rotation.inv_freq, numerics.angle);
   for (std::int64_t t = 0; t < tokens; ++t) {
-    for (std::size_t i = 0; i < rotation.inv_freq.size(); ++i) {
-      const std::int64_t position = positions(rotation.axis.empty() ? 0 : rotation.axis[i], t);
-      const double angle = angles.next(position, i);
-      cos(t, i) = kept(std::cos(angle), rotation.amplitude, numerics);
-      sin(t, i) = kept(std::sin(angle), rotation.amplitude * rotation.sign, numerics);
+    // A running product runs over all pairs at the position of one axis, whichever of them follow it.
+    for (std::int64_t axis = 0; axis < axes; ++axis) {
+      for (std::size_t i = 0; i < rotation.inv_freq.size(); ++i) {
+        const double angle = angles.next(positions(axis, t), i);
+        if (axis != (rotation.axis.empty() ? 0 : rotation.axis[i])) continue;
+        cos(t, i) = kept(std::cos(angle), rotation.amplitude, numerics);
+        sin(t, i) = kept(std::sin(angle), rotation.amplitude * rotation.sign, numerics);
+      }
     }
   }
 }
@@ -116,7 +119,8 @@ void sinusoid_rows(const PositionEmbedding& embedding, const Numerics& numerics,
   if (embedding.form != EmbeddingForm::sinusoid) {
     throw SpecError("sinusoid_rows: the embedding is a sinusoid, got a table of weights");
   }
-  if (width < 0 || static_cast<std::int64_t>(embedding.inv_freq.size()) != pairs) {
+  const auto frequencies = static_cast<std::int64_t>(embedding.inv_freq.size());
+  if (width < 0 || (frequencies != pairs && frequencies != width - pairs)) {
     throw SpecError(fmt::format("sinusoid_rows: a row of width {} needs {} frequencies, got {}", width, pairs,
                                 embedding.inv_freq.size()));
   }
@@ -131,22 +135,26 @@ void sinusoid_rows(const PositionEmbedding& embedding, const Numerics& numerics,
                       embedding.offset, positions(t)));
     }
   }
+  Numerics used = numerics;
+  if (embedding.arithmetic == Arithmetic::f64) used.angle = AngleNumerics::f64;
   const bool interleaved = embedding.columns == Columns::interleaved;
-  Angles angles(embedding.inv_freq, numerics.angle);
+  Angles angles(embedding.inv_freq, used.angle);
   for (std::int64_t t = 0; t < positions.extent(0); ++t) {
     const std::int64_t row = positions(t) + embedding.offset;
     if (embedding.zero_row == row) {
       for (std::int64_t i = 0; i < width; ++i) rows(t, i) = 0;
       continue;
     }
-    for (std::int64_t i = 0; i < pairs; ++i) {
+    if (frequencies == pairs && width % 2 != 0) rows(t, width - 1) = 0;
+    for (std::int64_t i = 0; i < frequencies; ++i) {
       const std::int64_t first = interleaved ? 2 * i : i;
-      const std::int64_t second = interleaved ? 2 * i + 1 : pairs + i;
+      const std::int64_t second = interleaved ? 2 * i + 1 : frequencies + i;
       const double angle = angles.next(row, static_cast<std::size_t>(i));
-      rows(t, embedding.cos_first ? second : first) = kept(std::sin(angle), embedding.scale, numerics);
-      rows(t, embedding.cos_first ? first : second) = kept(std::cos(angle), embedding.scale, numerics);
+      const float sine = kept(std::sin(angle), embedding.scale, used);
+      const float cosine = kept(std::cos(angle), embedding.scale, used);
+      rows(t, first) = embedding.cos_first ? cosine : sine;
+      if (second < width) rows(t, second) = embedding.cos_first ? sine : cosine;
     }
-    if (width % 2 != 0) rows(t, width - 1) = 0;
   }
 }
 
@@ -157,6 +165,8 @@ std::int64_t table_row(const PositionEmbedding& embedding, std::int64_t position
         "table_row: position + offset {} must fit in 64 bits, got position {}", embedding.offset, position));
   }
   const bool endless = embedding.rows == 0;
+  if (!endless && *row >= embedding.rows && embedding.past_end == PastEnd::last_row)
+    return embedding.rows - 1;
   if (!endless && (*row < 0 || *row >= embedding.rows)) {
     throw std::out_of_range(fmt::format("table_row: position {} is row {} of {}, whose rows are 0 to {}",
                                         position, *row, embedding.role.empty() ? "the table" : embedding.role,

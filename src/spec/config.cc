@@ -9,9 +9,28 @@
 #include "locant/core.h"
 
 namespace locant {
+namespace {
+
+bool is_whole(const Json& value) {
+  return value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX);
+}
+
+}  // namespace
 
 Config::Config(std::string path, Json object, std::string inside)
     : path_(std::move(path)), object_(std::move(object)), inside_(std::move(inside)) {}
+
+void Config::tolerate() {
+  if (!notes_) notes_ = std::make_shared<std::vector<std::string>>();
+}
+
+void Config::note(std::string sentence) const {
+  if (notes_) notes_->push_back(std::move(sentence));
+}
+
+std::vector<std::string> Config::notes() const {
+  return notes_ ? *notes_ : std::vector<std::string>();
+}
 
 const Json& Config::value(std::string_view key) const {
   static const Json kNull;
@@ -24,7 +43,14 @@ void Config::fail(std::string_view key, std::string_view rule) const {
       fmt::format("{}: {} must be {}, got {}", path_, full_key(key), rule, json_text(value(key))));
 }
 
+void Config::refuse(std::string_view key, std::string_view rule) const {
+  if (!notes_) fail(key, rule);
+  note(fmt::format("{}: {} is not followed, it would have to be {}, got {}", path_, full_key(key), rule,
+                   json_text(value(key))));
+}
+
 std::string_view Config::present(const Keys& keys) {
+  if (is_default_) return {};
   std::string_view first;
   for (const std::string_view key : keys) {
     if (!object_.contains(std::string(key))) continue;
@@ -33,24 +59,54 @@ std::string_view Config::present(const Keys& keys) {
     if (first.empty()) {
       first = key;
     } else if (value(key) != value(first)) {
-      throw SpecError(fmt::format("{}: {} and {} name the same thing and must agree, got {} and {}", path_,
-                                  full_key(first), full_key(key), json_text(value(first)),
-                                  json_text(value(key))));
+      const std::string sentence =
+          fmt::format("{}: {} and {} name the same thing and must agree, got {} and {}", path_,
+                      full_key(first), full_key(key), json_text(value(first)), json_text(value(key)));
+      if (!notes_) throw SpecError(sentence);
+      note(sentence);
     }
   }
   return first;
 }
 
-std::optional<std::int64_t> Config::integer(const Keys& keys, std::int64_t least) {
+std::string Config::stated(const Keys& keys) {
   const std::string_view key = present(keys);
-  if (key.empty()) return std::nullopt;
-  const Json& found = value(key);
-  const bool fits =
-      found.is_number_integer() && !(found.is_number_unsigned() && found.get<std::uint64_t>() > INT64_MAX);
-  if (!fits || found.get<std::int64_t>() < least)
+  return key.empty() ? std::string() : full_key(key);
+}
+
+bool Config::mentions(const Keys& keys) const {
+  for (const std::string_view key : keys) {
+    if (object_.contains(std::string(key))) return true;
+  }
+  return false;
+}
+
+Config::Found Config::find(const Keys& keys) {
+  if (const std::string_view key = present(keys); !key.empty()) return {key, &value(key)};
+  if (is_default_) {
+    for (const std::string_view key : keys) {
+      if (const Json* const found = find_member(object_, key); found != nullptr && !found->is_null()) {
+        return {key, found};
+      }
+    }
+  }
+  if (mentions(keys)) return {};
+  for (const std::string_view key : keys) {
+    if (const Json* const found = find_member(defaults_, key); found != nullptr && !found->is_null()) {
+      return {key, found};
+    }
+  }
+  return {};
+}
+
+std::optional<std::int64_t> Config::integer(const Keys& keys, std::int64_t least) {
+  const auto [key, found] = find(keys);
+  if (found == nullptr) return std::nullopt;
+  if (!is_whole(*found) || found->get<std::int64_t>() < least) {
     fail(key, fmt::format("a whole number of at least {}", least));
-  if (found.get<std::int64_t>() > kLargestSize) fail(key, fmt::format("at most {}", kLargestSize));
-  return found.get<std::int64_t>();
+  }
+  if (found->get<std::int64_t>() > kLargestSize) fail(key, fmt::format("at most {}", kLargestSize));
+  return found->get<std::int64_t>();
 }
 
 std::int64_t Config::required_integer(const Keys& keys, std::int64_t least) {
@@ -62,50 +118,76 @@ std::int64_t Config::required_integer(const Keys& keys, std::int64_t least) {
 }
 
 std::optional<double> Config::number(const Keys& keys) {
-  const std::string_view key = present(keys);
-  if (key.empty()) return std::nullopt;
-  if (!value(key).is_number() || !std::isfinite(value(key).get<double>())) fail(key, "a finite number");
-  return value(key).get<double>();
+  const auto [key, found] = find(keys);
+  if (found == nullptr) return std::nullopt;
+  if (!found->is_number() || !std::isfinite(found->get<double>())) fail(key, "a finite number");
+  return found->get<double>();
 }
 
 std::optional<bool> Config::flag(const Keys& keys) {
-  const std::string_view key = present(keys);
-  if (key.empty()) return std::nullopt;
-  if (!value(key).is_boolean()) fail(key, "true or false");
-  return value(key).get<bool>();
+  const auto [key, found] = find(keys);
+  if (found == nullptr) return std::nullopt;
+  if (!found->is_boolean()) fail(key, "true or false");
+  return found->get<bool>();
 }
 
 std::optional<std::string> Config::word(const Keys& keys) {
-  const std::string_view key = present(keys);
-  if (key.empty()) return std::nullopt;
-  if (!value(key).is_string()) fail(key, "a word in quotes");
-  return value(key).get<std::string>();
+  const auto [key, found] = find(keys);
+  if (found == nullptr) return std::nullopt;
+  if (!found->is_string()) fail(key, "a word in quotes");
+  return found->get<std::string>();
 }
 
 std::vector<std::int64_t> Config::ids(const Keys& keys) {
-  const std::string_view key = present(keys);
-  if (key.empty()) return {};
-  const Json& found = value(key);
+  const auto [name, found] = find(keys);
+  if (found == nullptr) return {};
+  const std::string_view key = name;  // a lambda of C++20 cannot capture a structured binding
   std::vector<std::int64_t> ids;
   const auto add = [&](const Json& id) {
-    const bool fits =
-        id.is_number_integer() && !(id.is_number_unsigned() && id.get<std::uint64_t>() > INT64_MAX);
-    if (!fits) fail(key, "a token id or a list of token ids");
+    if (!is_whole(id)) fail(key, "a token id or a list of token ids");
     // Published configs use -1 for "none".
     if (id.get<std::int64_t>() >= 0) ids.push_back(id.get<std::int64_t>());
   };
-  if (found.is_array()) {
-    for (const Json& id : found) add(id);
+  if (found->is_array()) {
+    for (const Json& id : *found) add(id);
   } else {
-    add(found);
+    add(*found);
   }
   return ids;
 }
 
+std::vector<double> Config::numbers(const Keys& keys) {
+  const auto [key, found] = find(keys);
+  std::vector<double> numbers;
+  if (found == nullptr) return numbers;
+  if (!found->is_array()) fail(key, "a list of finite numbers");
+  for (const Json& number : *found) {
+    if (!number.is_number() || !std::isfinite(number.get<double>())) fail(key, "a list of finite numbers");
+    numbers.push_back(number.get<double>());
+  }
+  return numbers;
+}
+
+std::vector<std::string> Config::words(const Keys& keys) {
+  const auto [key, found] = find(keys);
+  std::vector<std::string> words;
+  if (found == nullptr) return words;
+  if (!found->is_array()) fail(key, "a list of words in quotes");
+  for (const Json& word : *found) {
+    if (!word.is_string()) fail(key, "a list of words in quotes");
+    words.push_back(word.get<std::string>());
+  }
+  return words;
+}
+
 std::optional<Config> Config::object(std::string_view key) {
-  if (present({key}).empty()) return std::nullopt;
-  if (!value(key).is_object()) fail(key, "an object");
-  return Config(path_, value(key), full_key(key) + ".");
+  const auto [name, found] = find({key});
+  if (found == nullptr) return std::nullopt;
+  if (!found->is_object()) fail(key, "an object");
+  Config nested(path_, *found, full_key(key) + ".");
+  nested.is_default_ = is_default_ || present({key}).empty();
+  nested.notes_ = notes_;
+  return nested;
 }
 
 void Config::ignore(std::span<const std::string_view> keys) {
@@ -114,11 +196,18 @@ void Config::ignore(std::span<const std::string_view> keys) {
 
 void Config::require(std::string_view key, const Json& allowed, std::string_view why) {
   if (present({key}).empty() || value(key) == allowed) return;
-  fail(key, fmt::format("{} or absent ({})", json_text(allowed), why));
+  refuse(key, fmt::format("{} or absent ({})", json_text(allowed), why));
+}
+
+std::vector<std::string> Config::members() const {
+  std::vector<std::string> keys;
+  for (const auto& item : object_.items()) keys.push_back(item.key());
+  return keys;
 }
 
 std::vector<std::string> Config::unread() const {
   std::vector<std::string> keys;
+  if (is_default_) return keys;
   for (const auto& item : object_.items()) {
     if (!read_.contains(item.key())) keys.push_back(item.key());
   }

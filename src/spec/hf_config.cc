@@ -2,9 +2,12 @@
 // config.json of a Hugging Face model -> ModelSpec, by the row of its family.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "core/nearest.h"
@@ -18,18 +21,43 @@ namespace {
 
 constexpr std::int64_t kMostLayers = 1LL << 16;  // a spec holds facts of each layer
 
-const HfFamily& family_of(Config& config) {
-  const auto type = config.word({"model_type"});
-  if (!type) throw SpecError(fmt::format("{}: model_type must be stated, it is missing", config.path()));
-  std::vector<std::string_view> names;
-  for (const HfFamily& family : hf_families()) {
-    if (family.name == *type) return family;
-    names.push_back(family.name);
-  }
-  const std::string near = nearest_name(*type, names);
-  throw SpecError(fmt::format("{}: model_type \"{}\" is not a family that Locant runs ({}){}", config.path(),
-                              *type, fmt::join(names, ", "),
+// What stands in for a family that is not known; its name is empty.
+const HfFamily& generic_family() noexcept {
+  static const HfFamily kGeneric{.name = {}, .finish = finish_generic};
+  return kGeneric;
+}
+
+[[noreturn]] void refuse_family(const Config& config, const std::string& type) {
+  const std::vector<std::string_view> names = families();
+  const std::string near = nearest_name(type, names);
+  throw SpecError(fmt::format("{}: model_type \"{}\" is none of the {} families that Locant reads{}",
+                              config.path(), type, names.size(),
                               near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+}
+
+struct Chosen {
+  const HfFamily* family = nullptr;
+  std::string type;          ///< as the config states it, "" when it does not
+  std::string class_name{};  ///< the model_type whose defaults hold
+};
+
+// A text model inside a multimodal one decides where the outer model_type says nothing of it.
+Chosen choose_family(Config& outer, Config& text, bool nested, Reading reading) {
+  const auto stated = outer.word({"model_type"});
+  if (!stated && reading == Reading::strict) {
+    throw SpecError(fmt::format("{}: model_type must be stated, it is missing", outer.path()));
+  }
+  const std::string type = stated.value_or("");
+  if (nested) {
+    const std::string inner = text.word({"model_type"}).value_or("");
+    const HfFamily* const of_text = find_family(inner);
+    const bool outer_known = find_family(type) != nullptr;
+    if (reading == Reading::strict && !outer_known) refuse_family(outer, type);
+    if (of_text != nullptr) return {of_text, outer_known ? type : inner, inner};
+  }
+  if (const HfFamily* const family = find_family(type)) return {family, type, type};
+  if (reading == Reading::strict) refuse_family(outer, type);
+  return {&generic_family(), type, type};
 }
 
 Activation read_activation(Config& config, const HfFamily& family) {
@@ -44,11 +72,14 @@ Activation read_activation(Config& config, const HfFamily& family) {
       Named{"gelu_fast", Activation::gelu_tanh}, Named{"gelu_pytorch_tanh", Activation::gelu_tanh},
       Named{"relu", Activation::relu},
   };
-  const std::string word = config.word(family.activation).value_or(std::string(family.default_activation));
+  const auto word = config.word(family.keys->activation);
+  if (!word) return family.gated ? Activation::silu : Activation::gelu_tanh;
   for (const Named& named : kNamed) {
-    if (named.word == word) return named.activation;
+    if (named.word == *word) return named.activation;
   }
-  config.fail(config.present(family.activation), "silu, gelu, gelu_new, gelu_pytorch_tanh or relu");
+  const std::string_view stated = config.present(family.keys->activation);
+  if (!stated.empty()) config.refuse(stated, "silu, gelu, gelu_new, gelu_pytorch_tanh or relu");
+  return Activation::silu;
 }
 
 bool has_biases(Config& config, Biases biases, std::string_view key) {
@@ -56,89 +87,193 @@ bool has_biases(Config& config, Biases biases, std::string_view key) {
   return biases == Biases::always;
 }
 
-void read_sizes(Config& config, const HfFamily& family, ModelSpec& spec) {
-  spec.vocab = config.required_integer({"vocab_size"}, 1);
-  spec.hidden = config.required_integer(family.hidden, 1);
-  spec.layers = config.required_integer(family.layers, 1);
-  if (spec.layers > kMostLayers)
-    config.fail(config.present(family.layers), fmt::format("at most {}", kMostLayers));
-  spec.heads = config.required_integer(family.heads, 1);
-  spec.kv_heads = config.integer(family.kv_heads, 1).value_or(spec.heads);
-  if (spec.heads % spec.kv_heads != 0) {
-    config.fail(config.present(family.kv_heads), fmt::format("a divisor of the {} heads", spec.heads));
-  }
-  if (const auto head_dim = config.integer(family.head_dim, 1)) {
-    spec.head_dim = *head_dim;
-  } else {
-    if (spec.hidden % spec.heads != 0) {
-      config.fail(config.present(family.hidden), fmt::format("a multiple of the {} heads", spec.heads));
+// A size; only what is to run must state it.
+std::int64_t read_size(Config& config, const HfFamily& family, const Keys& keys) {
+  if (family.runs) return config.required_integer(keys, 1);
+  const auto size = config.integer(keys, 1);
+  if (!size && family.name.empty())
+    config.note(fmt::format("{}: {} is not stated", config.path(), *keys.begin()));
+  return size.value_or(0);
+}
+
+std::int64_t read_mlp_width(Config& config, const HfFamily& family, const ModelSpec& spec) {
+  const Keys& keys = family.keys->mlp_width;
+  const std::string_view key = config.present(keys);
+  if (!key.empty() && config.value(key).is_array() && !family.runs) {
+    const std::vector<double> widths = config.numbers({key});
+    if (widths.empty() || widths.front() < 1 || widths.front() > static_cast<double>(kLargestSize)) {
+      config.fail(key, "a list of widths of at least 1");
     }
-    spec.head_dim = spec.hidden / spec.heads;
+    config.note(
+        fmt::format("{}: {} differs from layer to layer, the first is {}", config.path(), key, widths[0]));
+    return static_cast<std::int64_t>(widths.front());
   }
-  const std::int64_t width = config.integer(family.mlp_width, 1).value_or(family.mlp_factor * spec.hidden);
-  if (width == 0) (void)config.required_integer(family.mlp_width, 1);
+  const std::int64_t width = config.integer(keys, 1).value_or(family.mlp_factor * spec.hidden);
+  if (width == 0 && family.mlp_factor == 0) (void)config.required_integer(keys, 1);
+  return width;
+}
+
+void read_head_dim(Config& config, const HfFamily& family, ModelSpec& spec) {
+  if (const auto head_dim = config.integer(family.keys->head_dim, 1)) {
+    spec.head_dim = *head_dim;
+    return;
+  }
+  if (spec.heads == 0) return;
+  if (spec.hidden % spec.heads != 0) {
+    const std::string_view key = config.present(family.keys->hidden);
+    // Heads may have a width of their own under a key of the family; the quotient is rounded down till then.
+    if (family.runs || spec.hidden < spec.heads)
+      config.fail(key, fmt::format("a multiple of the {} heads", spec.heads));
+  }
+  spec.head_dim = spec.hidden / spec.heads;
+}
+
+void read_sizes(Config& config, const HfFamily& family, ModelSpec& spec) {
+  const HfKeys& keys = *family.keys;
+  spec.vocab = read_size(config, family, keys.vocab);
+  spec.hidden = read_size(config, family, keys.hidden);
+  spec.layers = read_size(config, family, keys.layers);
+  if (spec.layers > kMostLayers)
+    config.fail(config.present(keys.layers), fmt::format("at most {}", kMostLayers));
+  spec.heads = read_size(config, family, keys.heads);
+  spec.kv_heads = config.integer(keys.kv_heads, 1).value_or(spec.heads);
+  if (spec.heads > 0 && spec.heads % spec.kv_heads != 0) {
+    config.fail(config.present(keys.kv_heads), fmt::format("a divisor of the {} heads", spec.heads));
+  }
+  read_head_dim(config, family, spec);
+  const std::int64_t width = read_mlp_width(config, family, spec);
   spec.mlp = {.activation = read_activation(config, family),
               .gated = family.gated,
               .bias = has_biases(config, family.mlp_bias, "mlp_bias"),
               .width = width};
 }
 
-void read_ids(Config& config, const HfFamily& family, ModelSpec& spec) {
-  const auto id = [&](std::string_view key, std::optional<std::int64_t> otherwise) {
+void read_ids(Config& config, ModelSpec& spec) {
+  const auto id = [&](std::string_view key) {
     // An explicit null means "none", an absent key means the class default.
-    const std::vector<std::int64_t> stated = config.ids({key});
-    if (!stated.empty()) return std::optional(stated.front());
-    return !config.has(key) ? otherwise : std::nullopt;
+    const std::vector<std::int64_t> ids = config.ids({key});
+    return ids.empty() ? std::nullopt : std::optional(ids.front());
   };
-  spec.bos = id("bos_token_id", family.default_bos);
-  spec.embedding.padding_id = id("pad_token_id", family.default_pad);
+  spec.bos = id("bos_token_id");
+  spec.embedding.padding_id = id("pad_token_id");
   spec.eos = config.ids({"eos_token_id"});
-  if (spec.eos.empty() && !config.has("eos_token_id") && family.default_eos) spec.eos = {*family.default_eos};
 }
 
 void read_lengths(Config& config, const HfFamily& family, ModelSpec& spec) {
-  if (const auto length = config.integer(family.length, 1)) {
+  if (const auto length = config.integer(family.keys->length, 1)) {
     spec.lengths.configured = length;
-    spec.lengths.configured_key = config.present(family.length);
+    spec.lengths.configured_key = config.stated(family.keys->length);
   }
-  if (const auto original = config.integer({"original_max_position_embeddings"}, 1)) {
-    spec.lengths.trained = original;
-    spec.lengths.trained_basis = "original_max_position_embeddings";
+  const Keys original = {"original_max_position_embeddings"};
+  if (config.present(original).empty()) return;
+  spec.lengths.trained = config.integer(original, 1);
+  spec.lengths.trained_basis = config.stated(original);
+}
+
+// A rotation's block may state the length that the model was trained at.
+void read_trained_length(ModelSpec& spec) {
+  if (spec.lengths.trained) return;
+  for (const auto& layer : spec.positions.layers) {
+    for (const PositionSpec& position : layer) {
+      const Parameter* const original = position.find("original_length");
+      if (original == nullptr || original->key.find("original") == std::string::npos) continue;
+      if (const auto* const length = std::get_if<std::int64_t>(&original->value))
+        spec.lengths.trained = *length;
+      spec.lengths.trained_basis = original->key;
+      return;
+    }
   }
+}
+
+void read_tie(Config& outer, Config& text, ModelSpec& spec) {
+  const Keys key = {"tie_word_embeddings"};
+  Config& place = outer.has("tie_word_embeddings") ? outer : text;
+  spec.head.tied = place.flag(key).value_or(text.flag(key).value_or(true));
+  if (outer.has("tie_word_embeddings") || text.has("tie_word_embeddings"))
+    spec.head.tied_key = "tie_word_embeddings";
+}
+
+// Those of the class itself, else of the row that it reads as.
+Json defaults_of(const Chosen& chosen) {
+  std::string_view text = hf_defaults(chosen.class_name);
+  if (text.empty()) text = hf_defaults(chosen.family->name);
+  return text.empty() ? Json::object() : Json::parse(text);
+}
+
+std::string_view text_key(const Config& config) {
+  for (const std::string_view key : {"text_config", "llm_config", "language_config"}) {
+    if (config.value(key).is_object()) return key;
+  }
+  return {};
+}
+
+ModelSpec read_object(Config& outer, Reading reading) {
+  const std::string_view inside = text_key(outer);
+  const bool nested = !inside.empty();
+  std::optional<Config> inner = nested ? outer.object(inside) : std::nullopt;
+  const Chosen chosen = choose_family(outer, nested ? *inner : outer, nested, reading);
+  const HfFamily& family = *chosen.family;
+  if (reading == Reading::facts || !family.runs) outer.tolerate();
+  if (nested) inner = outer.object(inside);
+  Config& config = nested ? *inner : outer;
+  config.set_defaults(defaults_of(chosen));
+  if (nested) (void)config.word({"model_type"});
+
+  ModelSpec spec;
+  spec.family = chosen.type;
+  spec.format = "hf";
+  spec.path = outer.path();
+  spec.generic = family.name.empty();
+  read_sizes(config, family, spec);
+  read_ids(config, spec);
+  read_lengths(config, family, spec);
+  spec.norm = {.kind = family.norm, .eps = config.number(family.keys->norm_eps).value_or(1e-5)};
+  if (!(spec.norm.eps >= 0)) config.fail(config.present(family.keys->norm_eps), "a number of at least 0");
+  spec.embedding.rows = spec.vocab;
+  spec.embedding.width = spec.hidden;
+  spec.embedding.normed = family.normed_embedding;
+  read_tie(outer, config, spec);
+  spec.attention_bias = has_biases(config, family.attention_bias, "attention_bias");
+  const double root = std::sqrt(static_cast<double>(std::max<std::int64_t>(spec.head_dim, 1)));
+  spec.attention.assign(static_cast<std::size_t>(spec.layers),
+                        {.scale = 1 / root, .bidirectional = family.bidirectional});
+  family.finish(config, spec, family);
+  read_trained_length(spec);
+  config.ignore(family.ignored);
+  refuse_other_kinds(config);
+  spec.notes = config.notes();
+  std::vector<std::string> unread = judge_unread(config);
+  std::move(unread.begin(), unread.end(), std::back_inserter(spec.notes));
+  if (spec.generic) {
+    spec.notes.insert(
+        spec.notes.begin(),
+        fmt::format("{}: model_type \"{}\" is not a family that Locant knows, its keys are read as "
+                    "most families mean them",
+                    outer.path(), chosen.type));
+  }
+  return spec;
+}
+
+// Each sentence once, in the order of its first appearance.
+void drop_repeats(std::vector<std::string>& notes) {
+  std::vector<std::string> kept;
+  for (std::string& note : notes) {
+    if (std::find(kept.begin(), kept.end(), note) == kept.end()) kept.push_back(std::move(note));
+  }
+  notes = std::move(kept);
 }
 
 }  // namespace
 
-ModelSpec read_hf_config(const std::string& path) {
+ModelSpec read_hf_config(const std::string& path, Reading reading) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const std::string file = fs::is_directory(path, ignored) ? (fs::path(path) / "config.json").string() : path;
   Json json = read_json(file);
   if (!json.is_object()) throw SpecError(fmt::format("{}: a config must be a JSON object", file));
   Config config(file, std::move(json));
-  const HfFamily& family = family_of(config);
-
-  ModelSpec spec;
-  spec.family = family.name;
-  spec.format = "hf";
-  spec.path = file;
-  read_sizes(config, family, spec);
-  read_ids(config, family, spec);
-  read_lengths(config, family, spec);
-  spec.norm = {.kind = family.norm, .eps = config.number(family.norm_eps).value_or(family.default_norm_eps)};
-  if (!(spec.norm.eps >= 0)) config.fail(config.present(family.norm_eps), "a number of at least 0");
-  spec.embedding.rows = spec.vocab;
-  spec.embedding.width = spec.hidden;
-  spec.embedding.normed = family.normed_embedding;
-  spec.head.tied = config.flag({"tie_word_embeddings"}).value_or(family.default_tied);
-  if (config.has("tie_word_embeddings")) spec.head.tied_key = "tie_word_embeddings";
-  spec.attention_bias = has_biases(config, family.attention_bias, "attention_bias");
-  spec.attention.assign(static_cast<std::size_t>(spec.layers),
-                        {.scale = 1 / std::sqrt(static_cast<double>(spec.head_dim))});
-  family.finish(config, spec);
-  config.ignore(family.ignored);
-  refuse_other_kinds(config);
-  spec.notes = judge_unread(config);
+  ModelSpec spec = read_object(config, reading);
+  drop_repeats(spec.notes);
   return spec;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "locant/core.h"
 #include "spec/hf_family.h"
@@ -85,9 +86,55 @@ constexpr std::array kMeaningful = {
     "rotary"sv, "scal"sv,   "shared"sv,    "sink"sv,     "size"sv,   "theta"sv, "tie"sv,      "type"sv,
     "vocab"sv,  "window"sv, "yarn"sv};
 
+// The part of the computation that Locant states: embeddings, positions, attention, head.
+constexpr std::array kStated = {
+    "alibi"sv,   "attention"sv, "attn"sv, "embd"sv,   "embed"sv,  "local"sv,   "logit"sv,      "mrope"sv,
+    "nope"sv,    "position"sv,  "rope"sv, "rotary"sv, "scale"sv,  "scaling"sv, "multiplier"sv, "sink"sv,
+    "sliding"sv, "softcap"sv,   "swa_"sv, "theta"sv,  "window"sv, "yarn"sv};
+
+// Parts of such names that speak of something else: dropouts, losses, experts, towers of other media.
+constexpr std::array kElsewhere = {"audio"sv,
+                                   "dropout"sv,
+                                   "expert"sv,
+                                   "fused"sv,
+                                   "image"sv,
+                                   "init"sv,
+                                   "loss"sv,
+                                   "moe"sv,
+                                   "router"sv,
+                                   "routed"sv,
+                                   "pdrop"sv,
+                                   "video"sv,
+                                   "vision"sv,
+                                   "visual"sv,
+                                   "flash"sv,
+                                   "softmax_in_fp32"sv,
+                                   "media"sv,
+                                   "mamba"sv,
+                                   "ffn"sv,
+                                   "down_scale"sv,
+                                   "rescale_prenorm"sv,
+                                   "logits_to_keep"sv,
+                                   "memory_efficient"sv,
+                                   "implementation"sv,
+                                   "sinkhorn"sv,
+                                   "temperature"sv,
+                                   "parallel_attn"sv};
+
+bool names_one_of(const std::string& key, std::span<const std::string_view> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return key.find(word) != std::string::npos; });
+}
+
 }  // namespace
 
 void refuse_other_kinds(Config& config) {
+  if (config.tolerant()) {
+    config.ignore(std::array{"is_encoder_decoder"sv, "add_cross_attention"sv, "pruned_heads"sv,
+                             "quantization_config"sv, "model_type"sv, "text_config"sv});
+    config.ignore(kHarmless);
+    return;
+  }
   config.require("is_encoder_decoder", false, "this family is a decoder");
   config.require("add_cross_attention", false, "this family is a decoder");
   config.require("pruned_heads", Json::object(), "pruned heads change every shape");
@@ -100,10 +147,15 @@ std::vector<std::string> judge_unread(const Config& config) {
   for (const std::string& key : config.unread()) {
     const Json& value = config.value(key);
     if (value.is_null()) continue;
-    const bool meaningful = std::any_of(kMeaningful.begin(), kMeaningful.end(), [&](std::string_view word) {
-      return key.find(word) != std::string::npos;
-    });
-    if (meaningful) config.fail(key, "absent: it would change the result and is not understood");
+    if (config.tolerant()) {
+      if (value == false || value == Json::object() || value == Json::array()) continue;
+      if (!names_one_of(key, kStated) || names_one_of(key, kElsewhere)) continue;
+      notes.push_back(fmt::format("{}: {} is not understood and may change the result, got {}", config.path(),
+                                  config.full_key(key), json_text(value)));
+      continue;
+    }
+    if (names_one_of(key, kMeaningful))
+      config.fail(key, "absent: it would change the result and is not understood");
     notes.push_back(fmt::format("{}: {} is read by nobody", config.path(), key));
   }
   return notes;

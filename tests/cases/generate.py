@@ -97,17 +97,22 @@ def alibi() -> dict[str, Any]:
 
 
 def sinusoid(dialect: str, theta: int, width: int) -> tuple[list[mp.mpf], Callable[[int, int], mp.mpf]]:
-    """The ladder, and the value of a column at a row."""
+    """The ladder, and the value of a column at a row. An odd width has a last sine where the ladder goes on."""
     half = width // 2
+    of_paper = dialect in ("paper", "marian", "xt")
+    if of_paper:
+        ladder = [mp.power(theta, mp.mpf(-2 * i) / width) for i in range((width + 1) // 2)]
+    else:
+        ladder = [mp.exp(-k * mp.log(theta) / max(half - 1, 1)) for k in range(half)]
     if dialect == "paper":
-        ladder = [mp.power(theta, mp.mpf(-2 * i) / width) for i in range(half)]
         return ladder, lambda row, c: (mp.cos if c % 2 else mp.sin)(row * ladder[c // 2])
-    ladder = [mp.exp(-k * mp.log(theta) / max(half - 1, 1)) for k in range(half)]
+    count = len(ladder)
+    first, second = (mp.cos, mp.sin) if dialect == "cos_first" else (mp.sin, mp.cos)
 
     def value(row: int, c: int) -> mp.mpf:
-        if c == 2 * half:
+        if c >= 2 * count:
             return mp.mpf(0)
-        return mp.sin(row * ladder[c]) if c < half else mp.cos(row * ladder[c - half])
+        return first(row * ladder[c]) if c < count else second(row * ladder[c - count])
 
     return ladder, value
 
@@ -123,12 +128,26 @@ def sinusoidal() -> dict[str, Any]:
         ("halves", 10000, 1024, 2, 1, [0, 1, 255, 511, 512, 513, 767, 1023]),
         ("halves", 500000, 64, 0, 0, [0, 1, 16, 31, 32, 48, 63]),
         ("halves", 10000, 2, 0, None, [0, 1]),
+        ("paper", 10000, 9, 0, None, list(range(9))),
+        ("marian", 10000, 8, 0, None, list(range(8))),
+        ("marian", 10000, 9, 0, None, list(range(9))),
+        ("marian", 10000, 512, 0, None, [0, 1, 28, 255, 256, 257, 284, 511]),
+        ("cos_first", 10000, 8, 0, None, list(range(8))),
+        ("cos_first", 10000, 11, 1, 0, list(range(11))),
+        ("cos_first", 123456, 1024, 0, None, [0, 1, 511, 512, 513, 1023]),
+        ("xt", 10000, 8, 0, None, list(range(8))),
+        ("xt", 500000, 96, 0, None, [0, 1, 47, 48, 95]),
     ):
         ladder, value = sinusoid(dialect, theta, width)
+        scale = mp.mpf(1) / 4 if dialect == "xt" else mp.mpf(1)
         parameters: dict[str, Any] = {"width": width, "dialect": dialect, "theta": theta, "offset": offset}
         if zero_row is not None:
             parameters["zero_row"] = zero_row
-        rows = [[mp.mpf(0) if p + offset == zero_row else value(p + offset, c) for c in columns] for p in POSITIONS]
+        if dialect == "xt":
+            parameters["scale"] = scale
+        rows = [
+            [mp.mpf(0) if p + offset == zero_row else scale * value(p + offset, c) for c in columns] for p in POSITIONS
+        ]
         cases.append(
             {
                 "parameters": parameters,

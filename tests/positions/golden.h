@@ -31,6 +31,8 @@ inline PositionSpec spec_of(std::string mechanism, const Json& parameters) {
       spec.set(name, value.get<std::string>());
     } else if (value.is_number_integer()) {
       spec.set(name, value.get<std::int64_t>());
+    } else if (value.is_array()) {
+      spec.set(name, value.get<std::vector<double>>());
     } else {
       spec.set(name, value.get<double>());
     }
@@ -47,8 +49,8 @@ inline std::vector<std::int64_t> integers(const Json& list) {
 
 /// The plan of a spec under a recipe, as the site type asked for.
 template <class Site>
-Site planned(const PositionSpec& spec, std::string_view recipe = "exact") {
-  return std::get<Site>(find_mechanism(spec.mechanism).plan(spec, find_recipe(recipe), {}));
+Site planned(const PositionSpec& spec, std::string_view recipe = "exact", const Extent& extent = {}) {
+  return std::get<Site>(find_mechanism(spec.mechanism).plan(spec, find_recipe(recipe), extent));
 }
 
 }  // namespace locant::golden

@@ -52,6 +52,31 @@ TEST(Learned, TheTableEnds) {
             "table_row: position + offset 2 must fit in 64 bits, got position 9223372036854775807");
 }
 
+TEST(Learned, TheLastRowHoldsWhereTheSpecSaysSo) {
+  PositionSpec spec = opt_spec();
+  spec.set("past_end", std::string("last_row"));
+  const auto embedding = planned<PositionEmbedding>(spec);
+  EXPECT_EQ(table_row(embedding, 2047), 2049);
+  EXPECT_EQ(table_row(embedding, 2048), 2049);
+  EXPECT_EQ(table_row(embedding, std::int64_t{1} << 60), 2049);
+  EXPECT_EQ(sentence<std::out_of_range>([&] { (void)table_row(embedding, -3); }),
+            "table_row: position -3 is row -1 of positions, whose rows are 0 to 2049");
+}
+
+TEST(Learned, TheFirstPositionIsTheOtherWayToSayAnOffset) {
+  // RoBERTa: ids 2, 3, .. of a table without offset, or 0, 1, .. with offset 2.
+  PositionSpec spec = opt_spec();
+  const auto offset = planned<PositionEmbedding>(spec);
+  spec.set("offset", std::int64_t{0});
+  spec.set("first_position", std::int64_t{2});
+  const auto shifted = planned<PositionEmbedding>(spec);
+  EXPECT_EQ(offset.first_position, 0);
+  EXPECT_EQ(shifted.first_position, 2);
+  for (std::int64_t t = 0; t < 2048; ++t) {
+    EXPECT_EQ(table_row(offset, t + offset.first_position), table_row(shifted, t + shifted.first_position));
+  }
+}
+
 TEST(Learned, ATableWithoutARoleIsStillNamed) {
   PositionEmbedding embedding;
   embedding.rows = 4;
@@ -75,6 +100,10 @@ TEST(Learned, Refuses) {
             "learned: offset must be a whole number from 0 to 2049, got 2050");
   EXPECT_EQ(refusal("role", std::string()), "learned: role must be text that is not empty, got \"\"");
   EXPECT_EQ(refusal("role", std::int64_t{3}), "learned: role must be text that is not empty, got 3");
+  EXPECT_EQ(refusal("first_position", std::int64_t{2048}),
+            "learned: first_position must be a whole number from 0 to 2047, got 2048");
+  EXPECT_EQ(refusal("past_end", std::string("wrap")),
+            "learned: past_end must be refuse or last_row, got \"wrap\"");
   PositionSpec huge = opt_spec();
   huge.set("rows", std::int64_t{1} << 48, "max_position_embeddings");
   huge.set("width", std::int64_t{1} << 24);

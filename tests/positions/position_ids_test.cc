@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "locant/positions.h"
+#include "positions/golden.h"
 #include "positions/sentences.h"
 
 namespace locant {
@@ -76,6 +76,79 @@ TEST(MaskedPositions, PaddingIsInvisibleAndStartShifts) {
   }
 }
 
+/// Rows of lists as one row-major vector.
+Ids flat(const golden::Json& rows) {
+  Ids all;
+  for (const auto& row : rows) {
+    const Ids part = golden::integers(row);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+TEST(MaskedTailPositions, AreThoseOfTransformersOpt) {
+  for (const auto& one : golden::cases("hf_masked_tail_ids")) {
+    SCOPED_TRACE(one.at("mask").dump());
+    const auto past = one.at("past").get<std::int64_t>();
+    const auto rows = static_cast<std::int64_t>(one.at("mask").size());
+    const auto columns = static_cast<std::int64_t>(one.at("mask")[0].size());
+    Ids mask = flat(one.at("mask"));
+    Ids out(static_cast<std::size_t>(rows * (columns - past)), -9);
+    masked_tail_positions(View<std::int64_t, 2>(mask.data(), {rows, columns}), -1,
+                          View<std::int64_t, 2>(out.data(), {rows, columns - past}));
+    EXPECT_EQ(out, flat(one.at("positions")));
+  }
+}
+
+TEST(MaskedTailPositions, ChunksJoin) {
+  std::mt19937_64 random(7);
+  Ids mask(3 * 900);
+  for (std::int64_t& one : mask) one = static_cast<std::int64_t>(random() % 3 != 0);
+  const Ids whole = masked(mask, 900, 0, -5);
+  const View<std::int64_t, 2> all(mask.data(), {3, 900});
+  for (const std::int64_t cut : {0, 1, 256, 899, 900}) {
+    Ids out(static_cast<std::size_t>(3 * (900 - cut)), -9);
+    masked_tail_positions(all, -5, View<std::int64_t, 2>(out.data(), {3, 900 - cut}));
+    for (std::int64_t b = 0; b < 3; ++b) {
+      for (std::int64_t t = cut; t < 900; ++t) {
+        EXPECT_EQ(out[static_cast<std::size_t>(b * (900 - cut) + t - cut)],
+                  whole[static_cast<std::size_t>(b * 900 + t)]);
+      }
+    }
+  }
+}
+
+Ids pad_offset(Ids ids, std::int64_t columns, std::int64_t pad_id, std::int64_t past = 0) {
+  Ids out(ids.size(), -9);
+  const View<std::int64_t, 2> in(ids.data(), {static_cast<std::int64_t>(ids.size()) / columns, columns});
+  pad_offset_positions(in, pad_id, past, View<std::int64_t, 2>(out.data(), in.shape()));
+  return out;
+}
+
+TEST(PadOffsetPositions, AreThoseOfTransformers) {
+  for (const auto& one : golden::cases("hf_pad_offset_ids")) {
+    SCOPED_TRACE(one.at("ids").dump());
+    const auto columns = static_cast<std::int64_t>(one.at("ids")[0].size());
+    EXPECT_EQ(pad_offset(flat(one.at("ids")), columns, one.at("pad_id").get<std::int64_t>(),
+                         one.at("past").get<std::int64_t>()),
+              flat(one.at("positions")));
+  }
+}
+
+TEST(PadOffsetPositions, AreMaskedPositionsFromPadIdPlusOne) {
+  std::mt19937_64 random(8);
+  for (const std::int64_t pad_id : {0, 1, 3}) {
+    Ids ids(4 * 600);
+    Ids mask(4 * 600);
+    for (std::size_t t = 0; t < ids.size(); ++t) {
+      ids[t] = static_cast<std::int64_t>(random() % 5);
+      mask[t] = ids[t] == pad_id ? 0 : 1;
+    }
+    EXPECT_EQ(pad_offset(ids, 600, pad_id), masked(mask, 600, pad_id + 1, pad_id));
+    EXPECT_EQ(pad_offset(ids, 600, pad_id, 2048), masked(mask, 600, pad_id + 1 + 2048, pad_id));
+  }
+}
+
 TEST(PadBatch, LeftRightAndNone) {
   const std::vector<Ids> rows = {{5, 6, 7}, {8}, {}};
   const PaddedBatch left = pad_batch(rows, Padding::left, 99, -1);
@@ -138,6 +211,30 @@ TEST(PositionIds, Refuse) {
   const Ids far = {0, kMax};
   EXPECT_EQ(sentence<SpecError>([&] { (void)pad_batch(uneven, Padding::left, 0, 0, far); }),
             "pad_batch: positions must fit in 64 bits, got start 9223372036854775807 and 1 tokens");
+}
+
+TEST(PadOffsetPositions, RefuseBeforeTheyWrite) {
+  Ids ids = {1, 2, 3, 4};
+  Ids out(4, -9);
+  const View<std::int64_t, 2> in(ids.data(), {2, 2});
+  const View<std::int64_t, 2> to(out.data(), {2, 2});
+  const View<std::int64_t, 2> flat_out(out.data(), {1, 4});
+  EXPECT_EQ(sentence<SpecError>([&] { pad_offset_positions(in, 1, 0, flat_out); }),
+            "pad_offset_positions: out has the shape of the ids [2,2], got [1,4]");
+  EXPECT_EQ(sentence<SpecError>([&] { pad_offset_positions(in, -1, 0, to); }),
+            "pad_offset_positions: pad_id must be at least 0, got -1");
+  EXPECT_EQ(sentence<SpecError>([&] { pad_offset_positions(in, 1, -1, to); }),
+            "pad_offset_positions: past must be at least 0, got -1");
+  EXPECT_EQ(sentence<SpecError>([&] { pad_offset_positions(in, 1, kMax, to); }),
+            "pad_offset_positions: positions must fit in 64 bits, got pad_id 1 and past 9223372036854775807");
+  EXPECT_EQ(
+      sentence<SpecError>([&] { pad_offset_positions(in, 0, kMax - 2, to); }),
+      "pad_offset_positions: positions must fit in 64 bits, got start 9223372036854775806 and 2 tokens");
+  EXPECT_EQ(sentence<SpecError>([&] { masked_tail_positions(in, 0, flat_out); }),
+            "masked_tail_positions: out holds the last columns of the mask [2,2], got [1,4]");
+  EXPECT_EQ(sentence<SpecError>([&] { masked_tail_positions(in, 0, to); }),
+            "masked_tail_positions: a mask holds 0 and 1, got 2 at row 0 column 1");
+  EXPECT_EQ(out, Ids(4, -9));
 }
 
 TEST(MaskedPositions, RefusesBeforeItWrites) {

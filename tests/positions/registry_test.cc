@@ -16,7 +16,12 @@ using testing_text::sentence;
 PositionSpec least(const Mechanism& mechanism) {
   PositionSpec spec{std::string(mechanism.name), {}};
   for (const ParameterDescription& one : mechanism.parameters) {
-    if (one.default_text.empty()) spec.set(std::string(one.name), std::int64_t{16});
+    if (!one.default_text.empty()) continue;
+    if (one.unit == "1 per pair") {
+      spec.set(std::string(one.name), std::vector<double>(8, 2.0));
+    } else {
+      spec.set(std::string(one.name), std::int64_t{16});
+    }
   }
   return spec;
 }
@@ -59,6 +64,21 @@ TEST(Registry, PlansFillTheSiteTheyClaim) {
   }
 }
 
+/// A described default as a value: that of another parameter, a number, or a word.
+ParameterValue default_of(const Mechanism& mechanism, const PositionSpec& spec, std::string text) {
+  if (const Parameter* named = spec.find(text)) return named->value;
+  for (const ParameterDescription& one : mechanism.parameters) {
+    if (one.name == text) return default_of(mechanism, spec, std::string(one.default_text));
+  }
+  std::size_t read = 0;
+  try {
+    const double number = std::stod(text, &read);
+    if (read == text.size()) return number;
+  } catch (const std::invalid_argument&) {
+  }
+  return text;
+}
+
 TEST(Registry, DescribedDefaultsAreTheDefaults) {
   for (const Mechanism& mechanism : mechanisms()) {
     const PositionSpec spec = least(mechanism);
@@ -67,13 +87,7 @@ TEST(Registry, DescribedDefaultsAreTheDefaults) {
       const std::string text(one.default_text);
       if (text.empty() || text == "none") continue;
       PositionSpec stated = spec;
-      if (const Parameter* named = spec.find(text)) {
-        stated.set(std::string(one.name), named->value);
-      } else if (text.find_first_not_of("0123456789") == std::string::npos) {
-        stated.set(std::string(one.name), static_cast<std::int64_t>(std::stoll(text)));
-      } else {
-        stated.set(std::string(one.name), text);
-      }
+      stated.set(std::string(one.name), default_of(mechanism, spec, text));
       EXPECT_EQ(mechanism.plan(stated, find_recipe("exact"), {}), plain) << mechanism.name << " " << one.name;
     }
   }

@@ -95,8 +95,8 @@ TEST(Rope, RefusesWhatCannotBeRotated) {
             "rope: pairing (is_neox_style) must be half or interleaved, got \"neox\"");
   EXPECT_EQ(refusal("pairing", std::int64_t{1}), "rope: pairing must be half or interleaved, got 1");
   EXPECT_EQ(refusal("thetta", 1e4),
-            "rope: parameters are theta, head_dim, rotary_dim, rotary_offset or pairing, got \"thetta\", "
-            "did you mean \"theta\"");
+            "rope: parameters are theta, head_dim, rotary_dim, rotary_offset, pairing, write_pairing, sign, "
+            "sections, axis_layout or divisors, got \"thetta\", did you mean \"theta\"");
 }
 
 TEST(Rope, RefusesAParameterStatedTwice) {

@@ -39,6 +39,57 @@ TEST(Sinusoidal, RowZeroIsSinesOfZeroAndCosinesOfZero) {
             (std::vector<float>{0, 0, 0, 1, 1, 1, 0}));
 }
 
+TEST(Sinusoidal, OddWidths) {
+  EXPECT_EQ(rows_at(planned<PositionEmbedding>(sinusoidal_spec(5, "paper")), {0}),
+            (std::vector<float>{0, 1, 0, 1, 0}));
+  EXPECT_EQ(rows_at(planned<PositionEmbedding>(sinusoidal_spec(5, "marian")), {0}),
+            (std::vector<float>{0, 0, 0, 1, 1}));
+  EXPECT_EQ(rows_at(planned<PositionEmbedding>(sinusoidal_spec(5, "cos_first")), {0}),
+            (std::vector<float>{1, 1, 0, 0, 0}));
+}
+
+TEST(Sinusoidal, DialectsShareLaddersAndColumns) {
+  const auto paper = rows_at(planned<PositionEmbedding>(sinusoidal_spec(10, "paper")), {257, 2049});
+  const auto marian = rows_at(planned<PositionEmbedding>(sinusoidal_spec(10, "marian")), {257, 2049});
+  const auto halves = rows_at(planned<PositionEmbedding>(sinusoidal_spec(10, "halves")), {257, 2049});
+  const auto cosines = rows_at(planned<PositionEmbedding>(sinusoidal_spec(10, "cos_first")), {257, 2049});
+  PositionSpec spec = sinusoidal_spec(10, "xt");
+  spec.set("scale", 0.5);
+  const auto xt = rows_at(planned<PositionEmbedding>(spec), {257, 2049});
+  for (std::size_t t = 0; t < 2; ++t) {
+    for (std::size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(paper[10 * t + 2 * i], marian[10 * t + i]);
+      EXPECT_EQ(paper[10 * t + 2 * i + 1], marian[10 * t + 5 + i]);
+      EXPECT_EQ(halves[10 * t + i], cosines[10 * t + 5 + i]);
+      EXPECT_EQ(halves[10 * t + 5 + i], cosines[10 * t + i]);
+      EXPECT_EQ(xt[10 * t + i], marian[10 * t + i] / 2);
+    }
+  }
+  EXPECT_NE(halves, marian);
+}
+
+TEST(Sinusoidal, TablesOfNumpyAreF64UnderEveryRecipe) {
+  PositionSpec spec = sinusoidal_spec(64, "marian");
+  spec.set("arithmetic", std::string("f64"));
+  const auto exact = planned<PositionEmbedding>(spec);
+  const auto hf = planned<PositionEmbedding>(spec, "hf");
+  EXPECT_EQ(exact, hf);
+  std::vector<std::int64_t> positions = {100000};
+  std::vector<float> rows(64);
+  sinusoid_rows(hf, find_recipe("hf").numerics, View<std::int64_t, 1>(positions.data(), {1}),
+                View<float, 2>(rows.data(), {1, 64}));
+  EXPECT_EQ(rows, rows_at(exact, {100000}));
+}
+
+TEST(Sinusoidal, FirstPositionAndScaleArePlanned) {
+  PositionSpec spec = sinusoidal_spec(64, "halves");
+  spec.set("first_position", std::int64_t{1});
+  spec.set("scale", 3.0);
+  EXPECT_EQ(planned<PositionEmbedding>(spec).first_position, 1);
+  EXPECT_EQ(planned<PositionEmbedding>(spec).scale, 3.0);
+  EXPECT_EQ(planned<PositionEmbedding>(sinusoidal_spec(64, "halves")).first_position, 0);
+}
+
 TEST(Sinusoidal, OffsetShiftsThePosition) {
   PositionSpec shifted = sinusoidal_spec(64, "halves");
   shifted.set("offset", std::int64_t{2});
@@ -65,12 +116,21 @@ TEST(Sinusoidal, ScaleAndCosFirstOfAPlan) {
 }
 
 TEST(Sinusoidal, Refuses) {
-  EXPECT_EQ(refusal("width", std::int64_t{9}, "d_model"),
-            "sinusoidal: width (d_model) must be even in the paper dialect, got 9");
+  PositionSpec xt = sinusoidal_spec(9, "xt");
+  EXPECT_EQ(sentence<SpecError>([&] { (void)planned<PositionEmbedding>(xt); }),
+            "sinusoidal: width (d_model) must be even in the xt dialect, got 9");
+  xt.set("width", std::int64_t{8});
+  EXPECT_EQ(sentence<SpecError>([&] { (void)planned<PositionEmbedding>(xt); }),
+            "sinusoidal: scale must be stated in the xt dialect, it is learned, got nothing");
+  EXPECT_EQ(refusal("scale", -1.0), "sinusoidal: scale must be a finite number above 0, got -1");
+  EXPECT_EQ(refusal("arithmetic", std::string("f32")),
+            "sinusoidal: arithmetic must be recipe or f64, got \"f32\"");
+  EXPECT_EQ(refusal("first_position", std::int64_t{-1}),
+            "sinusoidal: first_position must be a whole number from 0 to 281474976710656, got -1");
   EXPECT_EQ(refusal("width", std::int64_t{1}),
             "sinusoidal: width must be a whole number from 2 to 16777216, got 1");
   EXPECT_EQ(refusal("dialect", std::string("fairseq")),
-            "sinusoidal: dialect must be paper or halves, got \"fairseq\"");
+            "sinusoidal: dialect must be paper, halves, marian, cos_first or xt, got \"fairseq\"");
   EXPECT_EQ(refusal("theta", 0.0), "sinusoidal: theta must be a finite number above 0, got 0");
   EXPECT_EQ(refusal("zero_row", std::int64_t{-1}),
             "sinusoidal: zero_row must be a whole number from 0 to 281474976710656, got -1");

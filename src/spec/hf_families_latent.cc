@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Multi-head latent attention: a slice of qk_rope_head_dim channels rotates behind (or, in DeepSeek-V4, at
+// the end of) each head; YaRN's second magnitude sits in the scale of the scores (DeepSeek-V2, section 2.1).
+#include <array>
+#include <cmath>
+
+#include "locant/core.h"
+#include "spec/hf_layers.h"
+
+namespace locant {
+namespace {
+
+// The head grows to qk_nope_head_dim + qk_rope_head_dim.
+RopeSlice latent_slice(Config& config, ModelSpec& spec) {
+  const std::int64_t still = config.integer({"qk_nope_head_dim"}, 0).value_or(0);
+  const std::int64_t rotating = config.integer({"qk_rope_head_dim"}, 1).value_or(spec.head_dim);
+  (void)config.integer({"qk_head_dim"}, 1);
+  spec.head_dim = still + rotating;
+  set_attention_scale(spec, 1 / std::sqrt(static_cast<double>(spec.head_dim)));
+  return {.head_dim = spec.head_dim, .rotating = rotating, .offset = still};
+}
+
+double number_or(const PositionSpec& spec, std::string_view name, double otherwise) {
+  const Parameter* const found = spec.find(name);
+  const auto* const value = found == nullptr ? nullptr : std::get_if<double>(&found->value);
+  return value == nullptr ? otherwise : *value;
+}
+
+// The square of 0.1 mscale_all_dim ln(factor) + 1, for any schedule that states both.
+void scale_by_magnitude(ModelSpec& spec, const PositionSpec& rope) {
+  const double all = number_or(rope, "mscale_all_dim", 0);
+  const double factor = number_or(rope, "factor", 1);
+  if (rope.mechanism == "rope" || all == 0 || factor <= 1) return;
+  const double magnitude = 0.1 * all * std::log(factor) + 1;
+  for (AttentionSpec& attention : spec.attention) attention.scale *= magnitude * magnitude;
+}
+
+void finish_latent(Config& config, ModelSpec& spec, const HfFamily& family) {
+  RopeStyle style = family.rope;
+  if (!style.write_pairing.empty() && !config.flag({"rope_interleave"}).value_or(true))
+    style = {.fixed_width = true};
+  const RopeSlice slice = latent_slice(config, spec);
+  const PositionSpec rope = read_rope(config, style, slice);
+  every_layer(spec, rope);
+  scale_by_magnitude(spec, rope);
+}
+
+void finish_mistral4(Config& config, ModelSpec& spec, const HfFamily& family) {
+  finish_latent(config, spec, family);
+  std::optional<Config> block = rope_block(config, family.rope);
+  const auto beta = block ? block->number({"llama_4_scaling_beta"}) : std::nullopt;
+  if (!beta) return;
+  PositionSpec temperature{.mechanism = "attention_temperature", .parameters = {}};
+  temperature.set("scale", *beta, block->stated({"llama_4_scaling_beta"}));
+  const Keys original = {"original_max_position_embeddings"};
+  if (const auto floor = block->number(original)) temperature.set("floor", *floor, block->stated(original));
+  temperature.set("shift", std::int64_t{0});
+  for (auto& layer : spec.positions.layers) layer.push_back(temperature);
+}
+
+void finish_minicpm3(Config& config, ModelSpec& spec, const HfFamily& family) {
+  finish_latent(config, spec, family);
+  if (const auto scale = config.number({"scale_emb"}))
+    scale_embedding(spec, *scale, config.stated({"scale_emb"}));
+  if (const auto base = config.integer({"dim_model_base"}, 1); base && spec.hidden > 0) {
+    spec.head.scale = static_cast<double>(*base) / static_cast<double>(spec.hidden);
+  }
+}
+
+// Latent layers of Kimi-Linear mark no positions although their rotating slice is stated.
+void finish_kimi_linear(Config& config, ModelSpec& spec, const HfFamily&) {
+  (void)latent_slice(config, spec);
+  config.require("mla_use_nope", true, "no layer of this family rotates");
+  LayerTypes types = read_layer_types(config, spec, {.period = 4, .other = "linear_attention"});
+  if (std::optional<Config> linear = config.object("linear_attn_config")) {
+    const std::vector<double> full = linear->numbers({"full_attn_layers"});
+    if (!full.empty()) types = uniform_layers(spec, "linear_attention");
+    for (const double layer : full) {  // counted from 1
+      if (layer >= 1 && layer <= static_cast<double>(spec.layers)) {
+        types[static_cast<std::size_t>(layer) - 1] = "full_attention";
+      }
+    }
+  }
+  set_positions(config, spec, types, [](const std::string&) { return std::vector<PositionSpec>(); });
+}
+
+// compress_ratios: 0 = a window alone; any other layer also reads compressed tokens, under another base and
+// YaRN without its amplitude.
+void finish_deepseek_v4(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const std::int64_t rotating = config.integer({"qk_rope_head_dim"}, 1).value_or(spec.head_dim / 8);
+  if (rotating > spec.head_dim) config.fail("qk_rope_head_dim", "at most head_dim");
+  const RopeSlice slice = {
+      .head_dim = spec.head_dim, .rotating = rotating, .offset = spec.head_dim - rotating};
+  LayerTypes types = config.words({"layer_types"});
+  if (types.empty()) {
+    const std::vector<double> ratios = config.numbers({"compress_ratios"});
+    for (std::size_t layer = 0; layer < static_cast<std::size_t>(spec.layers); ++layer) {
+      const bool window = layer < ratios.size() && ratios[layer] == 0;
+      types.emplace_back(window ? "sliding_attention" : "compressed_attention");
+    }
+  }
+  types.resize(static_cast<std::size_t>(spec.layers));
+  set_windows(config, spec, uniform_layers(spec, "sliding_attention"));
+  set_positions(config, spec, types, [&](const std::string& type) {
+    RopeStyle style = family.rope;
+    if (type == "sliding_attention") {
+      style.scaled = false;
+      return std::vector{read_rope(config, style, slice, "main")};
+    }
+    style.theta = {"compress_rope_theta"};
+    PositionSpec rope = read_rope(config, style, slice, "compress");
+    if (const auto theta = config.number(style.theta)) rope.set("theta", *theta, config.stated(style.theta));
+    if (rope.mechanism == "yarn" && rope.find("attention_factor") == nullptr)
+      rope.set("attention_factor", 1.0);
+    return std::vector{rope};
+  });
+  for (AttentionSpec& attention : spec.attention) attention.sinks = true;
+}
+
+HfFamily latent(std::string_view name, const RopeStyle& rope,
+                decltype(HfFamily::finish) finish = finish_latent) {
+  return {.name = name, .rope = rope, .finish = finish};
+}
+
+const RopeStyle kComplex{.pairing = "interleaved", .fixed_width = true};
+const RopeStyle kPermuting{.pairing = "interleaved", .write_pairing = "half", .fixed_width = true};
+const RopeStyle kHalf{.fixed_width = true};
+
+const std::array kFamilies = {
+    latent("deepseek_v2", kComplex),
+    latent("deepseek_v3", kPermuting),
+    latent("deepseek_v4", kComplex, finish_deepseek_v4),
+    latent("glm_moe_dsa", kPermuting),
+    latent("kimi_linear", kHalf, finish_kimi_linear),
+    latent("minicpm3", kHalf, finish_minicpm3),
+    latent("mistral4", kPermuting, finish_mistral4),
+};
+
+}  // namespace
+
+std::span<const HfFamily> latent_families() noexcept {
+  return kFamilies;
+}
+
+}  // namespace locant

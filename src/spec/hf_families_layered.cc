@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// Families whose layers differ: windows and chunks between layers of full attention, layers without positions
+// (NoPE), one rotation per layer type, layers that hold no attention.
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "locant/core.h"
+#include "spec/hf_layers.h"
+
+namespace locant {
+namespace {
+
+const RopeStyle kHalf{};
+
+void gemma_scales(Config& config, ModelSpec& spec) {
+  scale_embedding(spec, std::sqrt(static_cast<double>(spec.hidden)), {});
+  read_softcaps(config, spec);
+  if (const auto scalar = config.number({"query_pre_attn_scalar"})) {
+    if (*scalar <= 0) config.fail("query_pre_attn_scalar", "a number above 0");
+    set_attention_scale(spec, 1 / std::sqrt(*scalar));
+  }
+}
+
+void finish_gemma2(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const LayerTypes types = read_layer_types(config, spec, {.period = 2});
+  set_windows(config, spec, types);
+  set_rotations(config, spec, family, types);
+  gemma_scales(config, spec);
+}
+
+// Local layers have a base of their own and no scaling.
+void local_rotations(Config& config, ModelSpec& spec, const HfFamily& family, const LayerTypes& types,
+                     const RopeStyle& local) {
+  set_positions(config, spec, types, [&](const std::string& type) {
+    return std::vector{
+        read_rope(config, type == "sliding_attention" ? local : family.rope, whole_head(spec), type)};
+  });
+}
+
+void finish_gemma3(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const std::int64_t period = config.integer({"sliding_window_pattern"}, 1).value_or(6);
+  const LayerTypes types = read_layer_types(config, spec, {.period = period});
+  set_windows(config, spec, types);
+  local_rotations(config, spec, family, types, {.scaled = false, .theta = {"rope_local_base_freq"}});
+  gemma_scales(config, spec);
+  if (config.flag({"use_bidirectional_attention"}).value_or(false)) {
+    for (AttentionSpec& attention : spec.attention) attention.bidirectional = true;
+  }
+}
+
+void finish_gemma3n(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const LayerTypes types = read_layer_types(config, spec, {.period = 5});
+  set_windows(config, spec, types);
+  local_rotations(config, spec, family, types, {.scaled = false, .theta = {"rope_local_base_freq"}});
+  gemma_scales(config, spec);
+  set_attention_scale(spec, 1);
+}
+
+// Layers of full attention have wider heads.
+void finish_gemma4(Config& config, ModelSpec& spec, const HfFamily& family) {
+  LayerTypes types = read_layer_types(config, spec, {.period = 6});
+  if (!types.empty()) types.back() = "full_attention";
+  set_windows(config, spec, types);
+  const std::int64_t global = config.integer({"global_head_dim"}, 1).value_or(spec.head_dim);
+  set_positions(config, spec, types, [&](const std::string& type) {
+    const std::int64_t head_dim = type == "full_attention" ? global : spec.head_dim;
+    return std::vector{read_rope(config, family.rope, {.head_dim = head_dim, .rotating = head_dim}, type)};
+  });
+  gemma_scales(config, spec);
+  set_attention_scale(spec, 1);
+}
+
+void finish_olmo3(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const LayerTypes types = read_layer_types(config, spec, {.period = 4});
+  set_windows(config, spec, types);
+  local_rotations(config, spec, family, types, {.scaled = false, .theta = {"rope_local_base_freq"}});
+}
+
+// sliding_window counts only beside use_sliding_window, and from layer max_window_layers on.
+void finish_qwen2(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const bool windowed = config.flag({"use_sliding_window"}).value_or(false);
+  const std::int64_t first = config.integer({"max_window_layers"}, 0).value_or(0);
+  const bool stated = config.integer({"sliding_window"}, 0).value_or(0) > 0;
+  LayerTypes types = read_layer_types(config, spec);
+  if (!config.has("layer_types") && windowed && stated) {
+    for (std::int64_t layer = first; layer < spec.layers; ++layer) {
+      types[static_cast<std::size_t>(layer)] = "sliding_attention";
+    }
+  }
+  set_windows(config, spec, types);
+  set_rotations(config, spec, family, types);
+}
+
+void finish_dots1(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const std::int64_t first = config.integer({"max_window_layers"}, 0).value_or(spec.layers);
+  const bool windowed = config.integer({"sliding_window"}, 0).value_or(0) > 0;
+  LayerTypes types = read_layer_types(config, spec);
+  if (!config.has("layer_types") && windowed) {
+    for (std::int64_t layer = first; layer < spec.layers; ++layer) {
+      types[static_cast<std::size_t>(layer)] = "sliding_attention";
+    }
+  }
+  set_windows(config, spec, types);
+  set_rotations(config, spec, family, types);
+}
+
+void finish_ministral(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const bool windowed = config.integer({"sliding_window"}, 0).value_or(0) > 0;
+  LayerTypes types = read_layer_types(config, spec);
+  if (!config.has("layer_types") && windowed) types = uniform_layers(spec, "sliding_attention");
+  set_windows(config, spec, types);
+  set_rotations(config, spec, family, types);
+}
+
+// Three layers of linear attention to one of full attention.
+void finish_qwen3_next(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const std::int64_t period = config.integer({"full_attention_interval"}, 1).value_or(4);
+  const LayerTypes types = read_layer_types(config, spec, {.period = period, .other = "linear_attention"});
+  set_rotations(config, spec, family, types);
+}
+
+// Only layers with a window rotate.
+void rotate_windows_only(Config& config, ModelSpec& spec, const HfFamily& family, const LayerTypes& types) {
+  set_positions(config, spec, types, [&](const std::string& type) -> std::vector<PositionSpec> {
+    if (type != "sliding_attention") return {};
+    return {read_rope(config, family.rope, whole_head(spec), type)};
+  });
+}
+
+void finish_cohere2(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const std::int64_t period = config.integer({"sliding_window_pattern"}, 1).value_or(4);
+  const LayerTypes types = read_layer_types(config, spec, {.period = period});
+  set_windows(config, spec, types);
+  rotate_windows_only(config, spec, family, types);
+  spec.head.scale = config.number({"logit_scale"}).value_or(1);
+}
+
+// The pattern is a number, or a word of L (local) and G (global).
+std::int64_t exaone4_period(Config& config) {
+  const Keys key = {"sliding_window_pattern"};
+  if (const std::string_view stated = config.present(key);
+      !stated.empty() && config.value(stated).is_string()) {
+    const std::string word = config.word(key).value_or("");
+    return static_cast<std::int64_t>(word.size());
+  }
+  return config.integer(key, 0).value_or(4);
+}
+
+void finish_exaone4(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const std::int64_t period = exaone4_period(config);
+  const bool windowed = config.integer({"sliding_window"}, 0).value_or(0) > 0;
+  const LayerTypes types = read_layer_types(config, spec, {.period = windowed ? period : 0});
+  set_windows(config, spec, types);
+  if (windowed) {
+    rotate_windows_only(config, spec, family, types);
+  } else {
+    set_rotations(config, spec, family, types);
+  }
+}
+
+void finish_gpt_oss(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const LayerTypes types = read_layer_types(config, spec, {.period = 2});
+  set_windows(config, spec, types);
+  set_rotations(config, spec, family, types);
+  for (AttentionSpec& attention : spec.attention) attention.sinks = true;
+}
+
+// A list with 1 for each layer that rotates, for all its name; empty = every `interval`-th layer does not.
+std::vector<bool> rotating_layers(Config& config, const ModelSpec& spec) {
+  const std::vector<double> stated = config.numbers({"no_rope_layers"});
+  const std::int64_t interval = config.integer({"no_rope_layer_interval"}, 1).value_or(4);
+  const auto layers = static_cast<std::size_t>(spec.layers);
+  std::vector<bool> rotates(layers);
+  if (!stated.empty() && stated.size() < layers) config.fail("no_rope_layers", "a number for each layer");
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    rotates[layer] =
+        stated.empty() ? static_cast<std::int64_t>(layer + 1) % interval != 0 : stated[layer] != 0;
+  }
+  return rotates;
+}
+
+void finish_smollm3(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const std::vector<bool> rotates = rotating_layers(config, spec);
+  const bool windowed = config.flag({"use_sliding_window"}).value_or(false) &&
+                        config.integer({"sliding_window"}, 0).value_or(0) > 0;
+  LayerTypes types = read_layer_types(config, spec);
+  if (!config.has("layer_types") && windowed) {
+    for (std::size_t layer = 0; layer < types.size(); ++layer) {
+      if (!rotates[layer]) types[layer] = "sliding_attention";
+    }
+  }
+  if (windowed) set_windows(config, spec, types);
+  set_rotations(config, spec, family, types);
+  for (std::size_t layer = 0; layer < rotates.size(); ++layer) {
+    if (!rotates[layer]) spec.positions.layers[layer].clear();
+  }
+}
+
+// Layers without a rotation see everything and scale their queries by position; the others see one chunk.
+void finish_llama4(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const std::vector<bool> rotates = rotating_layers(config, spec);
+  LayerTypes types = read_layer_types(config, spec);
+  if (!config.has("layer_types")) {
+    for (std::size_t layer = 0; layer < types.size(); ++layer) {
+      if (rotates[layer]) types[layer] = "chunked_attention";
+    }
+  }
+  set_windows(config, spec, types);
+  const PositionSpec rope = read_rope(config, family.rope, whole_head(spec));
+  PositionSpec temperature{.mechanism = "attention_temperature", .parameters = {}};
+  if (const auto scale = config.number({"attn_scale"}))
+    temperature.set("scale", *scale, config.stated({"attn_scale"}));
+  if (const auto floor = config.number({"floor_scale"})) {
+    temperature.set("floor", *floor, config.stated({"floor_scale"}));
+  }
+  temperature.set("shift", std::int64_t{1});
+  const bool tuned = config.flag({"attn_temperature_tuning"}).value_or(true);
+  no_layer(spec);
+  for (std::size_t layer = 0; layer < rotates.size(); ++layer) {
+    if (rotates[layer]) {
+      spec.positions.layers[layer] = {rope};
+    } else if (tuned) {
+      spec.positions.layers[layer] = {temperature};
+    }
+  }
+}
+
+// local_attention counts both sides of a token; every third layer, the first included, sees everything.
+LayerTypes modernbert_types(Config& config, const ModelSpec& spec) {
+  const std::int64_t period = config.integer({"global_attn_every_n_layers"}, 1).value_or(3);
+  LayerTypes types = read_layer_types(config, spec);
+  if (config.has("layer_types")) return types;
+  for (std::int64_t layer = 0; layer < spec.layers; ++layer) {
+    if (layer % period != 0) types[static_cast<std::size_t>(layer)] = "sliding_attention";
+  }
+  return types;
+}
+
+void finish_modernbert(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const LayerTypes types = modernbert_types(config, spec);
+  const std::int64_t half = config.integer({"local_attention"}, 0).value_or(128) / 2;
+  const std::int64_t window =
+      family.bidirectional ? half : config.integer({"sliding_window"}, 0).value_or(half);
+  for (std::size_t layer = 0; layer < types.size(); ++layer) {
+    if (types[layer] != "sliding_attention") continue;
+    spec.attention[layer].kind = AttentionKind::window;
+    spec.attention[layer].window = window;
+  }
+  local_rotations(config, spec, family, types, {.theta = {"local_rope_theta"}});
+  config.require("position_embedding_type", "absolute", "this family rotates");
+  spec.head.bias = config.flag({"decoder_bias"}).value_or(true);
+}
+
+void finish_mimo_v2(Config& config, ModelSpec& spec, const HfFamily& family) {
+  LayerTypes types = read_layer_types(config, spec, {.period = 6});
+  if (const std::vector<double> pattern = config.numbers({"hybrid_layer_pattern"}); !pattern.empty()) {
+    if (pattern.size() < types.size()) config.fail("hybrid_layer_pattern", "a number for each layer");
+    for (std::size_t layer = 0; layer < types.size(); ++layer) {
+      types[layer] = pattern[layer] != 0 ? "sliding_attention" : "full_attention";
+    }
+  } else if (!config.has("layer_types") && !types.empty()) {
+    types.front() = "full_attention";
+  }
+  set_windows(config, spec, types);
+  // The older key counts the tokens before the query's own.
+  if (const auto before = config.integer({"sliding_window_size"}, 0)) {
+    for (AttentionSpec& attention : spec.attention) {
+      if (attention.kind == AttentionKind::window) attention.window = *before + 1;
+    }
+  }
+  (void)config.present({"attention_chunk_size"});
+  if (config.flag({"add_swa_attention_sink_bias"}).value_or(true)) {
+    for (AttentionSpec& attention : spec.attention) attention.sinks = attention.kind == AttentionKind::window;
+  }
+  local_rotations(config, spec, family, types,
+                  {.partial = true, .scaled = false, .theta = {"swa_rope_theta"}});
+}
+
+void finish_step3(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const LayerTypes types = read_layer_types(config, spec);
+  set_windows(config, spec, types);
+  set_rotations(config, spec, family, types);
+}
+
+void finish_lfm2(Config& config, ModelSpec& spec, const HfFamily& family) {
+  LayerTypes types = read_layer_types(config, spec);
+  if (const std::vector<double> full = config.numbers({"full_attn_idxs"});
+      !config.has("layer_types") && !full.empty()) {
+    types = uniform_layers(spec, "conv");
+    for (const double layer : full) {
+      if (layer >= 0 && layer < static_cast<double>(spec.layers)) {
+        types[static_cast<std::size_t>(layer)] = "full_attention";
+      }
+    }
+  }
+  set_rotations(config, spec, family, types);
+}
+
+// State spaces with a layer of attention now and then, which marks no positions.
+void finish_jamba(Config& config, ModelSpec& spec, const HfFamily&) {
+  const std::int64_t period = config.integer({"attn_layer_period"}, 1).value_or(8);
+  const std::int64_t offset = config.integer({"attn_layer_offset"}, 0).value_or(4);
+  LayerTypes types = uniform_layers(spec, "mamba");
+  for (std::int64_t layer = 0; layer < spec.layers; ++layer) {
+    if (layer % period == offset) types[static_cast<std::size_t>(layer)] = "attention";
+  }
+  set_positions(config, spec, types, [](const std::string&) { return std::vector<PositionSpec>(); });
+}
+
+void finish_nemotron_h(Config& config, ModelSpec& spec, const HfFamily&) {
+  const std::string pattern = config.word({"hybrid_override_pattern"}).value_or("");
+  LayerTypes types = pattern.empty() ? read_layer_types(config, spec) : LayerTypes();
+  for (const char letter : pattern) {
+    types.emplace_back(letter == '*' ? "attention" : letter == 'M' ? "mamba" : letter == 'E' ? "moe" : "mlp");
+  }
+  if (types.size() != static_cast<std::size_t>(spec.layers)) {
+    config.fail("hybrid_override_pattern", "a letter for each layer");
+  }
+  set_positions(config, spec, types, [](const std::string&) { return std::vector<PositionSpec>(); });
+  // Present in published configs; no layer rotates.
+  (void)config.number({"rope_theta"});
+  (void)config.number({"partial_rotary_factor"});
+}
+
+HfFamily layered(std::string_view name, decltype(HfFamily::finish) finish, const RopeStyle& rope = kHalf) {
+  return {.name = name, .rope = rope, .finish = finish};
+}
+
+const RopeStyle kInterleaved{.pairing = "interleaved"};
+const RopeStyle kPartial{.partial = true};
+const RopeStyle kThreeAxes{.axis_layout = "chunked"};
+const RopeStyle kThreeAxesPartial{.partial = true, .axis_layout = "interleaved"};
+const RopeStyle kGlobal{.theta = {"global_rope_theta"}};
+
+const std::array kFamilies = {
+    HfFamily{.name = "cohere2", .norm = NormKind::layer, .rope = kInterleaved, .finish = finish_cohere2},
+    layered("dots1", finish_dots1),
+    layered("exaone4", finish_exaone4),
+    layered("gemma2", finish_gemma2),
+    layered("gemma3_text", finish_gemma3),
+    layered("gemma3n_text", finish_gemma3n),
+    layered("gemma4_text", finish_gemma4),
+    layered("gpt_oss", finish_gpt_oss),
+    layered("jamba", finish_jamba),
+    layered("lfm2", finish_lfm2),
+    layered("llama4_text", finish_llama4, kInterleaved),
+    layered("mimo", finish_qwen2),
+    layered("mimo_v2_flash", finish_mimo_v2, kPartial),
+    layered("ministral", finish_ministral),
+    HfFamily{.name = "modernbert",
+             .norm = NormKind::layer,
+             .normed_embedding = true,
+             .bidirectional = true,
+             .rope = kGlobal,
+             .finish = finish_modernbert},
+    HfFamily{.name = "modernbert-decoder",
+             .norm = NormKind::layer,
+             .normed_embedding = true,
+             .rope = kGlobal,
+             .finish = finish_modernbert},
+    layered("nemotron_h", finish_nemotron_h),
+    layered("olmo3", finish_olmo3),
+    layered("qwen2", finish_qwen2),
+    layered("qwen2_5_vl_text", finish_qwen2, kThreeAxes),
+    layered("qwen2_moe", finish_qwen2),
+    layered("qwen2_vl_text", finish_qwen2, kThreeAxes),
+    layered("qwen3", finish_qwen2),
+    layered("qwen3_5_moe_text", finish_qwen3_next, kThreeAxesPartial),
+    layered("qwen3_5_text", finish_qwen3_next, kThreeAxesPartial),
+    layered("qwen3_next", finish_qwen3_next, kPartial),
+    layered("smollm3", finish_smollm3),
+    layered("step3p5", finish_step3, kPartial),
+};
+
+}  // namespace
+
+std::span<const HfFamily> layered_families() noexcept {
+  return kFamilies;
+}
+
+}  // namespace locant
