@@ -51,9 +51,9 @@ enum class Pairing : std::uint8_t { half, interleaved };
 /// xPos: pair i of a query is multiplied by zeta[i]^((position - center) / scale_base), of a key by
 /// the inverse (Sun et al. 2022, eq. 12).
 struct XposGrowth {
-  std::vector<double> zeta{};   ///< [P]
-  double scale_base = 512;    ///< tokens
-  double center = 0;          ///< tokens
+  std::vector<double> zeta{};  ///< [P]
+  double scale_base = 512;     ///< tokens
+  double center = 0;           ///< tokens
 
   bool operator==(const XposGrowth&) const = default;
 };
@@ -72,9 +72,9 @@ struct ActsOn {
 /// Rotation of P = width/2 pairs of channels: (a, b) -> amplitude * (a cos - b sin, b cos + a sin) with
 /// angle = sign * position[axis] * inv_freq (Su et al. 2021, eq. 34).
 struct Rotation {
-  std::vector<double> inv_freq{};  ///< [P] rad/token; 0 = the pair stays (still times amplitude)
+  std::vector<double> inv_freq{};    ///< [P] rad/token; 0 = the pair stays (still times amplitude)
   std::vector<std::int64_t> axis{};  ///< [P] which position axis drives a pair; empty = axis 0 for all
-  double amplitude = 1;          ///< factor on cos and sin (`attention_factor`)
+  double amplitude = 1;              ///< factor on cos and sin (`attention_factor`)
   std::optional<XposGrowth> growth{};
   Pairing read = Pairing::half;   ///< how input channels are paired
   Pairing write = Pairing::half;  ///< how output channels are laid out (differs in DeepSeek-V3)
@@ -83,7 +83,7 @@ struct Rotation {
   std::int64_t width = 0;         ///< rotated channels, 2P (`rotary_dim`)
   double sign = 1;                ///< -1 rotates the other way (NanoChat)
   ActsOn acts_on{};
-  bool shared_key = false;        ///< one rotated key for all heads (MLA)
+  bool shared_key = false;  ///< one rotated key for all heads (MLA)
 
   bool operator==(const Rotation&) const = default;
 };
@@ -104,8 +104,8 @@ struct Bias {
   BiasForm form = BiasForm::slopes;
   std::int64_t heads = 0;
   std::vector<double> slopes{};      ///< [heads] 1/token, form slopes
-  std::int64_t buckets = 0;        ///< form buckets: rows of the table; content: 0 = plain distances
-  std::int64_t max_distance = 0;   ///< tokens, form buckets, content
+  std::int64_t buckets = 0;          ///< form buckets: rows of the table; content: 0 = plain distances
+  std::int64_t max_distance = 0;     ///< tokens, form buckets, content
   std::string function{};            ///< form function, content: its name ("log", "c2p|p2c")
   std::vector<std::string> roles{};  ///< weights it needs, by role ("relative_attention_bias")
   CountsFrom counts_from = CountsFrom::query;
@@ -141,19 +141,19 @@ enum class Arithmetic : std::uint8_t { recipe, f64 };
 /// Addition to the token state.
 struct PositionEmbedding {
   EmbeddingForm form = EmbeddingForm::table;
-  std::int64_t rows = 0;      ///< of the table; 0 = a generator without end
-  std::int64_t width = 0;     ///< elements of one row
-  std::int64_t offset = 0;    ///< row = position + offset
+  std::int64_t rows = 0;            ///< of the table; 0 = a generator without end
+  std::int64_t width = 0;           ///< elements of one row
+  std::int64_t offset = 0;          ///< row = position + offset
   std::int64_t first_position = 0;  ///< position of a sequence's first token; its row is this + offset
   double scale = 1;
-  std::string role{};           ///< form table, token_types: which weight ("positions")
+  std::string role{};  ///< form table, token_types: which weight ("positions")
   /// [width/2] rad/token, form sinusoid. An odd width: rounded down, the last column is 0; rounded up, the
   /// last frequency has a sine and no cosine.
   std::vector<double> inv_freq{};
   Columns columns = Columns::interleaved;
   bool cos_first = false;
-  std::optional<std::int64_t> zero_row{};  ///< a row kept at zero (fairseq's padding row)
-  PastEnd past_end = PastEnd::refuse;    ///< form table
+  std::optional<std::int64_t> zero_row{};      ///< a row kept at zero (fairseq's padding row)
+  PastEnd past_end = PastEnd::refuse;          ///< form table
   Arithmetic arithmetic = Arithmetic::recipe;  ///< form sinusoid
 
   bool operator==(const PositionEmbedding&) const = default;

@@ -22,10 +22,10 @@ namespace locant {
 
 struct ParameterDescription {
   std::string_view name;
-  std::string_view unit;         ///< "1", "tokens", "elements", "rad/token", "heads"
-  std::string_view default_text; ///< "" = required
-  std::string_view config_keys;  ///< space-separated Hugging Face and GGUF keys
-  std::string_view meaning;      ///< one sentence
+  std::string_view unit;          ///< "1", "tokens", "elements", "rad/token", "heads"
+  std::string_view default_text;  ///< "" = required
+  std::string_view config_keys;   ///< space-separated Hugging Face and GGUF keys
+  std::string_view meaning;       ///< one sentence
 };
 
 using SitePlan = std::variant<PositionEmbedding, Rotation, Bias, QueryScale>;
@@ -89,8 +89,8 @@ struct PlanDifference {
 /// Maximum error under `exact`: 2^-24 * amplitude against the real-valued formula, |position| < 2^24.
 /// `f32_product` and `f32_running` imitate their runtime instead. Table dtypes narrower than f32 are
 /// rounded to that dtype and stored as f32.
-void rotation_table(const Rotation& rotation, const Numerics& numerics,
-                    View<const std::int64_t, 2> positions, View<float, 2> cos, View<float, 2> sin);
+void rotation_table(const Rotation& rotation, const Numerics& numerics, View<const std::int64_t, 2> positions,
+                    View<float, 2> cos, View<float, 2> sin);
 
 /// Rows of a sinusoidal embedding: row[t] = what is added at positions[t], scale included.
 /// positions [T], rows [T, width]. Error as rotation_table, times |scale|.
@@ -170,8 +170,8 @@ void masked_tail_positions(View<const std::int64_t, 2> mask, std::int64_t pad_va
 void pad_offset_positions(View<const std::int64_t, 2> ids, std::int64_t pad_id, std::int64_t past,
                           View<std::int64_t, 2> out);
 
-// Documents packed in one row. Boundaries are the "cu_seqlens" of attention kernels: [documents + 1], 0 first,
-// never falling; segments are one id per token, equal in one document, different in neighbours.
+// Documents packed in one row. Boundaries are the "cu_seqlens" of attention kernels: [documents + 1], 0
+// first, never falling; segments are one id per token, equal in one document, different in neighbours.
 
 /// Positions of packed documents, each from its start. starts: one per document, or empty for 0: with the
 /// tokens already cached it is the ragged batch of a chunked prefill.
@@ -240,8 +240,8 @@ enum class AfterVision : std::uint8_t {
 };
 /// How a temporal index becomes a position.
 enum class TimeSteps : std::uint8_t {
-  counted,        ///< 0, 1, 2 .. (Qwen2-VL)
-  scaled,         ///< floor(index * (tokens_per_second * seconds)), the product in f32 as in torch (Qwen2.5-VL)
+  counted,  ///< 0, 1, 2 .. (Qwen2-VL)
+  scaled,   ///< floor(index * (tokens_per_second * seconds)), the product in f32 as in torch (Qwen2.5-VL)
   whole_seconds,  ///< index * tokens_per_second * floor(seconds) (transformers up to 5.2)
   separate        ///< every temporal patch of a video is a grid of its own (Qwen3-VL)
 };

@@ -34,28 +34,28 @@ enum class Touches : std::uint8_t { positions, scale, head, position_ids };
 /// What a recipe does differently by rule, not by rounding. A mechanism asks the recipe for it, so that a row
 /// of the table of deviations and its effect are one thing. The last group acts outside the mechanisms.
 enum class Quirk : std::uint8_t {
-  none,                               ///< only numbers differ
-  yarn_ignores_attention_factor,      ///< a stated amplitude is not read
-  yarn_ignores_mscale_pair,           ///< mscale and mscale_all_dim are not read
-  yarn_mscale_defaults,               ///< the ratio is always taken, with mscale 1 and mscale_all_dim 0 if absent
-  yarn_mscale_is_mscale_all_dim,      ///< mscale_all_dim alone is kept and mscale taken to equal it
-  yarn_mscale_alone_is_amplitude,     ///< mscale without mscale_all_dim is the amplitude itself
-  yarn_always_truncates,              ///< `truncate` is not read
-  yarn_never_truncates,               ///< `truncate` is not read
-  yarn_original_is_1024,              ///< where the original length is not stated
-  yarn_original_is_4096,              ///< where the original length is not stated
-  yarn_sections_quadruple_original,   ///< four times the original length when there are sections
-  yarn_reads_grok_original,           ///< the declared type "original" is scaled as YaRN
-  yarn_plain_telechat_magnitude,      ///< the declared type "telechat3-yarn" takes 0.1 for its 0.07
-  yarn_refused,                       ///< no such schedule
-  dynamic_ntk_from_start,             ///< the base of factor times the trained length, at every length
-  dynamic_ntk_never,                  ///< the base is never changed
-  dynamic_ntk_refused,                ///< no such schedule
-  longrope_by_capacity,               ///< long factors by the length the runtime was opened for
-  longrope_by_table,                  ///< long factors when the table, grown by 2048 rows, is past the original
-  longrope_one_later,                 ///< long factors when a position, not a length, is past the original
-  longrope_always_long,               ///< short factors are not read
-  longrope_pair_keeps_short,          ///< with the mscale pair (PhiMoE) the factors stay short
+  none,                           ///< only numbers differ
+  yarn_ignores_attention_factor,  ///< a stated amplitude is not read
+  yarn_ignores_mscale_pair,       ///< mscale and mscale_all_dim are not read
+  yarn_mscale_defaults,           ///< the ratio is always taken, with mscale 1 and mscale_all_dim 0 if absent
+  yarn_mscale_is_mscale_all_dim,  ///< mscale_all_dim alone is kept and mscale taken to equal it
+  yarn_mscale_alone_is_amplitude,    ///< mscale without mscale_all_dim is the amplitude itself
+  yarn_always_truncates,             ///< `truncate` is not read
+  yarn_never_truncates,              ///< `truncate` is not read
+  yarn_original_is_1024,             ///< where the original length is not stated
+  yarn_original_is_4096,             ///< where the original length is not stated
+  yarn_sections_quadruple_original,  ///< four times the original length when there are sections
+  yarn_reads_grok_original,          ///< the declared type "original" is scaled as YaRN
+  yarn_plain_telechat_magnitude,     ///< the declared type "telechat3-yarn" takes 0.1 for its 0.07
+  yarn_refused,                      ///< no such schedule
+  dynamic_ntk_from_start,            ///< the base of factor times the trained length, at every length
+  dynamic_ntk_never,                 ///< the base is never changed
+  dynamic_ntk_refused,               ///< no such schedule
+  longrope_by_capacity,              ///< long factors by the length the runtime was opened for
+  longrope_by_table,          ///< long factors when the table, grown by 2048 rows, is past the original
+  longrope_one_later,         ///< long factors when a position, not a length, is past the original
+  longrope_always_long,       ///< short factors are not read
+  longrope_pair_keeps_short,  ///< with the mscale pair (PhiMoE) the factors stay short
   longrope_ignores_attention_factor,  ///< the amplitude follows from the lengths alone
   proportional_ignores_factor,        ///< `factor` is not read
   proportional_refused,               ///< no such schedule
@@ -66,10 +66,10 @@ enum class Quirk : std::uint8_t {
   // Asked for outside the mechanisms:
   embedding_scale_unrounded,          ///< spec: Gemma's sqrt(hidden) is not rounded to the run dtype
   partial_factor_ignored_by_default,  ///< spec: partial_rotary_factor is not read without a schedule
-  next_position_ignores_time,         ///< position ids: text after a video continues from its rows and columns
-  padding_counted,                    ///< position ids: XGLM counts from the left edge of a padded row
-  sinusoid_whole_half,                ///< sinusoidal tables of Marian: the ladder is divided by h, not h - 1
-  sinusoid_starts_at_one,             ///< sinusoidal tables made at run time start at position 1
+  next_position_ignores_time,  ///< position ids: text after a video continues from its rows and columns
+  padding_counted,             ///< position ids: XGLM counts from the left edge of a padded row
+  sinusoid_whole_half,         ///< sinusoidal tables of Marian: the ladder is divided by h, not h - 1
+  sinusoid_starts_at_one,      ///< sinusoidal tables made at run time start at position 1
 };
 
 /// One difference of a recipe from `exact`.

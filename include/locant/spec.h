@@ -23,9 +23,9 @@ struct NormSpec {
 struct EmbeddingSpec {
   std::int64_t rows = 0;
   std::int64_t width = 0;
-  double scale = 1;             ///< before the rounding that a recipe gives it
-  std::string scale_key;        ///< the key that asks for it
-  bool normed = false;          ///< a norm follows the lookup (BLOOM)
+  double scale = 1;       ///< before the rounding that a recipe gives it
+  std::string scale_key;  ///< the key that asks for it
+  bool normed = false;    ///< a norm follows the lookup (BLOOM)
   std::optional<std::int64_t> padding_id;
   std::int64_t factorised_width = 0;  ///< width of the looked-up row before a projection (ALBERT); 0 = none
   std::int64_t token_types = 0;       ///< rows of the token-type table
@@ -35,8 +35,8 @@ struct HeadSpec {
   bool tied = false;
   std::string tied_key;  ///< the key that says so; empty = the family's default
   bool bias = false;
-  double scale = 1;      ///< logits are multiplied by it
-  double softcap = 0;    ///< logits become softcap * tanh(logit / softcap); 0 = none
+  double scale = 1;    ///< logits are multiplied by it
+  double softcap = 0;  ///< logits become softcap * tanh(logit / softcap); 0 = none
 };
 
 struct MlpSpec {
@@ -94,11 +94,11 @@ struct ModelSpec {
   HeadSpec head;
   NormSpec norm;
   MlpSpec mlp;
-  bool attention_bias = false;         ///< q, k, v and the output projection carry biases
+  bool attention_bias = false;           ///< q, k, v and the output projection carry biases
   std::vector<AttentionSpec> attention;  ///< [layers]
   Residual residual = Residual::from_input;
-  StackPositions positions;        ///< of the main stack: the decoder, or the only one
-  std::vector<StackSpec> others;   ///< encoder and cross-attention beside a decoder
+  StackPositions positions;       ///< of the main stack: the decoder, or the only one
+  std::vector<StackSpec> others;  ///< encoder and cross-attention beside a decoder
   LengthSpec lengths;
   std::optional<std::int64_t> bos;
   std::vector<std::int64_t> eos;
@@ -115,19 +115,19 @@ enum class Reading : std::uint8_t {
 /// Families that read_hf_config() knows, sorted.
 [[nodiscard]] std::vector<std::string_view> families();
 
-/// Reads config.json of a Hugging Face model (transformers v4 and v5 forms). `path` is the file or its directory.
-/// Throws FileError (missing, not JSON) and SpecError: an unknown model_type, a value of the wrong type or
-/// range, a key that would change the result and is not understood; each names key, rule and value.
+/// Reads config.json of a Hugging Face model (transformers v4 and v5 forms). `path` is the file or its
+/// directory. Throws FileError (missing, not JSON) and SpecError: an unknown model_type, a value of the wrong
+/// type or range, a key that would change the result and is not understood; each names key, rule and value.
 /// Under Reading::facts only broken JSON, wrong types and impossible sizes throw; the rest becomes notes.
 [[nodiscard]] ModelSpec read_hf_config(const std::string& path, Reading reading = Reading::strict);
 
-/// Reads params.json of Meta's and Mistral's own checkpoints. `path` is the file or its directory. Sizes it does
-/// not state (Llama 1 and 2 leave vocab_size to the tokenizer) are 0, with a note. Throws as read_hf_config()
-/// does for facts.
+/// Reads params.json of Meta's and Mistral's own checkpoints. `path` is the file or its directory. Sizes it
+/// does not state (Llama 1 and 2 leave vocab_size to the tokenizer) are 0, with a note. Throws as
+/// read_hf_config() does for facts.
 [[nodiscard]] ModelSpec read_meta_params(const std::string& path);
 
-/// Reads the header of a llama2.c export, versions 0 to 2; the weights are not looked at. Throws FileError on a
-/// file that is too short, another version, or sizes that no model has.
+/// Reads the header of a llama2.c export, versions 0 to 2; the weights are not looked at. Throws FileError on
+/// a file that is too short, another version, or sizes that no model has.
 [[nodiscard]] ModelSpec read_llama2c(const std::string& path);
 
 }  // namespace locant

@@ -66,8 +66,7 @@ TEST(MetaParams, Llama31) {
   EXPECT_EQ(rope.mechanism, "llama3");
   EXPECT_EQ(std::get<double>(rope.find("factor")->value), 8);
   EXPECT_EQ(std::get<std::int64_t>(rope.find("original_length")->value), 8192);
-  EXPECT_NEAR(rotation_of(spec).inv_freq[63], std::pow(500000.0, -126.0 / 128) / 8,
-              budgets::kFrequencyExact);
+  EXPECT_NEAR(rotation_of(spec).inv_freq[63], std::pow(500000.0, -126.0 / 128) / 8, budgets::kFrequencyExact);
 }
 
 TEST(MetaParams, Llama4LeavesOutLayersAndChunks) {
