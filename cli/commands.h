@@ -23,6 +23,7 @@ struct Command {
 [[nodiscard]] const Command& find_command(const std::string& name);
 
 int run_command(Args args, Host& host);
+int inspect_command(Args args, Host& host);
 int list_command(Args args, Host& host);
 int explain_command(Args args, Host& host);
 int help_command(Args args, Host& host);

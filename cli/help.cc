@@ -25,14 +25,15 @@ std::string overview() {
       "\nOptions:\n  -h,--help        this page\n  --version        the version; with --verbose the "
       "instruction sets too\n"
       "\n`locant help COMMAND` or `locant COMMAND --help` says more.\n\n"
-      "Examples:\n  locant run --text \"It is a truth\" --continue 40\n  locant list mechanisms\n";
+      "Examples:\n  locant run --text \"It is a truth\" --continue 40\n  locant inspect rope\n  locant list "
+      "mechanisms\n";
   return text;
 }
 
 int help_command(Args args, Host& host) {
   Arguments arguments("help", "Prints the page of a command.", {"locant help", "locant help run"});
   std::string name;
-  arguments.positional("COMMAND", name, "run, list, explain or help");
+  arguments.positional("COMMAND", name, "run, inspect, list, explain or help");
   arguments.parse(args);
   if (!name.empty()) {
     const std::array<std::string, 1> ask{"--help"};

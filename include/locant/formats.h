@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "locant/core.h"
@@ -86,6 +88,147 @@ class SafetensorsWriter {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// ---------------------------------------------------------------------------------------------
+// GGUF versions 2 and 3, little-endian: metadata, tensor infos, data.
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+
+/// How a tensor's elements are stored, by the number that files hold. Elements stand in blocks along a row.
+enum class GgmlType : std::uint32_t {
+  f32 = 0,
+  f16 = 1,
+  q4_0 = 2,
+  q4_1 = 3,
+  q5_0 = 6,
+  q5_1 = 7,
+  q8_0 = 8,
+  q8_1 = 9,
+  q2_k = 10,
+  q3_k = 11,
+  q4_k = 12,
+  q5_k = 13,
+  q6_k = 14,
+  q8_k = 15,
+  iq2_xxs = 16,
+  iq2_xs = 17,
+  iq3_xxs = 18,
+  iq1_s = 19,
+  iq4_nl = 20,
+  iq3_s = 21,
+  iq2_s = 22,
+  iq4_xs = 23,
+  i8 = 24,
+  i16 = 25,
+  i32 = 26,
+  i64 = 27,
+  f64 = 28,
+  iq1_m = 29,
+  bf16 = 30,
+  tq1_0 = 34,
+  tq2_0 = 35,
+  mxfp4 = 39,
+  nvfp4 = 40,
+  q1_0 = 41,
+};
+[[nodiscard]] std::optional<GgmlType> ggml_type_of(std::uint32_t number) noexcept;  ///< none when unknown
+[[nodiscard]] std::string_view name_of(GgmlType type) noexcept;                     ///< "Q8_0"
+[[nodiscard]] std::int64_t block_elements(GgmlType type) noexcept;    ///< 32 for q8_0, 1 for f32
+[[nodiscard]] std::int64_t block_bytes(GgmlType type) noexcept;       ///< 34 for q8_0, 4 for f32
+[[nodiscard]] std::optional<DType> dtype_of(GgmlType type) noexcept;  ///< none for blocks
+
+/// The types that dequantize() knows: f32, f16, bf16, q8_0, q4_0, q4_1.
+[[nodiscard]] bool can_dequantize(GgmlType type) noexcept;
+
+/// out[0, count) from the blocks that hold `count` elements, at any alignment; out overlaps nothing. Equal
+/// bit for bit to the gguf package 0.19 for finite scales. SpecError for another type and for a count that is
+/// negative or no multiple of block_elements(type).
+void dequantize(GgmlType type, const void* blocks, std::int64_t count, float* out);
+
+/// A metadata value's type, by the number that files hold; the order of GgufValue's alternatives.
+enum class GgufType : std::uint32_t {
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  f32,
+  boolean,
+  string,
+  array,
+  u64,
+  i64,
+  f64,
+};
+[[nodiscard]] std::string_view name_of(GgufType type) noexcept;  ///< "u32", "bool", "string", ...
+
+using GgufBool = bool;  ///< one byte in the file, 0 or 1
+
+/// The elements of an array, all of one type; an array of arrays may be ragged.
+struct GgufArray {
+  std::variant<std::vector<std::uint8_t>, std::vector<std::int8_t>, std::vector<std::uint16_t>,
+               std::vector<std::int16_t>, std::vector<std::uint32_t>, std::vector<std::int32_t>,
+               std::vector<float>, std::vector<bool>, std::vector<std::string>, std::vector<GgufArray>,
+               std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<double>>
+      values;
+  [[nodiscard]] GgufType element_type() const noexcept { return static_cast<GgufType>(values.index()); }
+  [[nodiscard]] std::int64_t size() const noexcept;
+};
+
+/// One value of the metadata and where it stands. The getters throw the FileError that names the key, the
+/// type that was wanted and the one that is there.
+struct GgufValue {
+  std::variant<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t, float,
+               GgufBool, std::string, GgufArray, std::uint64_t, std::int64_t, double>
+      value;
+  std::string key;
+  std::string path;
+  std::int64_t file_offset = 0;  ///< first byte of the value in `path`
+
+  [[nodiscard]] GgufType type() const noexcept { return static_cast<GgufType>(value.index()); }
+  [[nodiscard]] std::int64_t as_int64() const;  ///< any integer type, below 2^63
+  [[nodiscard]] double as_double() const;       ///< f32 or f64, exact
+  [[nodiscard]] bool as_bool() const;
+  [[nodiscard]] const std::string& as_string() const;  ///< the bytes as stored; utf-8 by rule, not checked
+  [[nodiscard]] const GgufArray& as_array() const;
+  [[nodiscard]] std::vector<std::int64_t> as_int64s() const;         ///< an array of any integer type
+  [[nodiscard]] std::vector<double> as_doubles() const;              ///< an array of f32 or f64, exact
+  [[nodiscard]] const std::vector<std::string>& as_strings() const;  ///< an array of strings
+};
+
+struct GgufTensor {
+  std::string name;
+  GgmlType type = GgmlType::f32;
+  std::vector<std::int64_t> shape;   ///< rows first, as numpy counts; the file holds it reversed
+  std::span<const std::byte> bytes;  ///< points into the mapping; may be unaligned
+  std::int64_t file_offset = 0;      ///< first byte in `path`
+  std::string path;
+  [[nodiscard]] std::int64_t size() const noexcept;                ///< elements
+  [[nodiscard]] std::optional<TensorRef> tensor() const noexcept;  ///< none for a type of blocks
+};
+
+/// One file, or all parts of a split one, mapped read-only. Copies share the mapping.
+class GgufFile {
+ public:
+  /// `path` is a .gguf file, or any part NAME-00001-of-00003.gguf of a split one, whose parts stand beside
+  /// each other; keys that several parts have are those of the first. Validates everything before returning:
+  /// counts, lengths, types, duplicate keys and names, the alignment, shapes whose size overflows or is no
+  /// whole number of blocks, tensors out of range or over each other. Throws FileError.
+  explicit GgufFile(const std::string& path);
+
+  [[nodiscard]] std::int64_t version() const noexcept;                 ///< of the first part: 2 or 3
+  [[nodiscard]] std::int64_t alignment() const noexcept;               ///< of the first part, in bytes
+  [[nodiscard]] std::span<const GgufTensor> tensors() const noexcept;  ///< sorted by name
+  [[nodiscard]] const GgufTensor* find(std::string_view name) const noexcept;
+  [[nodiscard]] const std::map<std::string, GgufValue, std::less<>>& metadata() const noexcept;
+  [[nodiscard]] const GgufValue* find_value(std::string_view key) const noexcept;
+  [[nodiscard]] const GgufValue& value(std::string_view key) const;  ///< FileError when there is none
+  [[nodiscard]] std::int64_t bytes() const noexcept;                 ///< of all mapped files
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
 };
 
 }  // namespace locant

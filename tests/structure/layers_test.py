@@ -39,6 +39,7 @@ OWNERS: dict[str, str] = {
     "positions.h": "positions",
     "ops.h": "ops",
     "spec.h": "spec",
+    "facts.h": "facts",
     "runtime.h": "runtime",
     "trace.h": "trace",
     "text.h": "text",

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// `locant inspect`: the facts of a model.
+#include <filesystem>
+#include <ostream>
+
+#include "cli/answer.h"
+#include "cli/commands.h"
+#include "cli/inspect_report.h"
+#include "cli/models.h"
+#include "cli/stream.h"
+#include "cli/suggest.h"
+#include "locant/recipe.h"
+
+namespace locant::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+ModelSpec read_spec(const std::string& path) {
+  std::error_code error;
+  const fs::path file(path);
+  const bool folder = fs::is_directory(file, error);
+  if (file.filename() == "params.json") return read_meta_params(path);
+  if (folder && !fs::exists(file / "config.json", error) && fs::exists(file / "params.json", error))
+    return read_meta_params(path);
+  if (!folder && file.extension() == ".bin") return read_llama2c(path);
+  return read_hf_config(path, Reading::facts);
+}
+
+}  // namespace
+
+int inspect_command(Args args, Host& host) {
+  CommonFlags common;
+  std::string model;
+  std::string distance;
+  std::string capacity;
+  FactsQuery query;
+  Arguments arguments("inspect",
+                      "States the facts of a model: embedding, positions, attention, head and limits.",
+                      {"locant inspect rope", "locant inspect path/to/config.json --distance 32768 --json"});
+  arguments.positional("MODEL", model, "Hugging Face directory, a config.json or a bundled model");
+  const CLI::Option* seen =
+      arguments.value("--distance", distance, "the plan in force when N tokens have been seen");
+  const CLI::Option* opened =
+      arguments.value("--capacity", capacity, "the plan of a runtime that was opened for N tokens");
+  arguments.value("--recipe", query.recipe, "whose meaning the config is read under (hf)");
+  arguments.add_common(common);
+  arguments.parse(args);
+  if (model.empty()) throw UsageError("inspect: give a model: a directory, a config.json or a bundled name");
+  if (seen->count() > 0) query.distance = parse_integer({"inspect", "--distance", 0}, distance);
+  if (opened->count() > 0) query.capacity = parse_integer({"inspect", "--capacity", 1}, capacity);
+  if (!query.recipe.empty()) (void)find_recipe(query.recipe);
+
+  Answer answer(host, common);
+  const std::string path = find_model(model, host);
+  const ModelSpec spec = read_spec(path);
+  std::error_code error;
+  if (fs::is_directory(path, error)) query.weights = path;
+  const Facts facts = facts_of(spec, query);
+  if (common.json) {
+    answer.write_json(inspect_json(facts));
+  } else {
+    write_inspect_text(facts, answer);
+  }
+  answer.finish();
+  return 0;
+}
+
+}  // namespace locant::cli

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts that facts_of() puts together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "locant/facts.h"
+
+namespace locant {
+
+/// Every stack of a model, the main one first.
+struct StackView {
+  const StackPositions& positions;
+  const std::vector<AttentionSpec>& attention;
+};
+[[nodiscard]] std::vector<StackView> stacks_of(const ModelSpec& spec);
+
+[[nodiscard]] std::vector<PositionFacts> position_facts(const ModelSpec& spec, const Recipe& recipe,
+                                                        const Extent& extent);
+[[nodiscard]] std::vector<AttentionFacts> attention_facts(const ModelSpec& spec);
+
+/// `positions`: what position_facts() gave.
+[[nodiscard]] LimitFacts limit_facts(const ModelSpec& spec, const std::vector<PositionFacts>& positions,
+                                     const Recipe& recipe, const FactsQuery& query);
+[[nodiscard]] MemoryFacts memory_facts(const ModelSpec& spec, const std::vector<PositionFacts>& positions);
+
+/// Fills names, dtype and parameters from the headers at `path`; leaves them where there are none.
+void read_weight_headers(const std::string& path, Facts& facts);
+
+}  // namespace locant
