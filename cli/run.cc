@@ -256,6 +256,8 @@ int run_command(Args args, Host& host) {
   for (std::size_t row = 0; row < rows.size(); ++row) {
     report.losses.push_back(loss_of(scores.log_probabilities[row], positions.rows[row].front()));
   }
+  // Before the answer: a medium that is full must not leave half of one on stdout.
+  write_logits(report);
   note_non_finite(report);
   note_lengths(report);
   progress.clear();
@@ -278,7 +280,6 @@ int run_command(Args args, Host& host) {
   continue_rows(run, report, shown);
   progress.clear();
   tracing.finish(*session);
-  write_logits(report);
   report.timing.peak_bytes = host.peak_bytes();
 
   if (!as_text) {
