@@ -135,11 +135,11 @@ void write_pictures(const Facts& facts, Answer& answer) {
 }
 
 std::string angle_text(const AngleFacts& angle, const LimitFacts& limits) {
-  const std::string of =
+  std::string of =
       fmt::format("{} of {} pairs never complete a turn inside the {} {}", *angle.incomplete_pairs,
                   angle.pairs, limits.angle_basis, *limits.angle_length);
   if (!angle.leaves_from) return of;
-  const std::string from = fmt::format("{}; new angles from position {}", of, *angle.leaves_from);
+  std::string from = fmt::format("{}; new angles from position {}", of, *angle.leaves_from);
   if (!angle.leaving_pairs || *angle.leaves_from >= *limits.horizon) return from;
   return fmt::format("{}, in {} pairs by {}", from, *angle.leaving_pairs, *limits.horizon);
 }

@@ -175,7 +175,7 @@ std::vector<std::int64_t> NpyArray::as_int64(std::string_view who) const {
         values[i] = load<std::int16_t>(at);
         break;
       case DType::i8:
-        values[i] = static_cast<std::int64_t>(load<std::int8_t>(at));
+        values[i] = load<std::int8_t>(at);  // NOLINT(bugprone-signed-char-misuse): a number
         break;
       default:
         values[i] = load<std::uint8_t>(at);

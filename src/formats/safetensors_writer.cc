@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "core/output_file.h"
 #include "core/quote.h"
@@ -28,14 +29,14 @@ void check_text(std::string_view what, std::string_view text) {
 }  // namespace
 
 struct SafetensorsWriter::State {
-  explicit State(const std::string& path_) : path(path_), spool(path_) {}
+  explicit State(std::string path_) : path(std::move(path_)), spool(path) {}
   std::string path;
   SpoolFile spool;
   Json header = Json::object();
   bool finished = false;
 };
 
-SafetensorsWriter::SafetensorsWriter(std::string path) : state_(std::make_unique<State>(path)) {}
+SafetensorsWriter::SafetensorsWriter(std::string path) : state_(std::make_unique<State>(std::move(path))) {}
 
 SafetensorsWriter::~SafetensorsWriter() = default;
 
