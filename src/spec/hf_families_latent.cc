@@ -47,15 +47,7 @@ void finish_latent(Config& config, ModelSpec& spec, const HfFamily& family) {
 
 void finish_mistral4(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_latent(config, spec, family);
-  std::optional<Config> block = rope_block(config, family.rope);
-  const auto beta = block ? block->number({"llama_4_scaling_beta"}) : std::nullopt;
-  if (!beta) return;
-  PositionSpec temperature{.mechanism = "attention_temperature", .parameters = {}};
-  temperature.set("scale", *beta, block->stated({"llama_4_scaling_beta"}));
-  const Keys original = {"original_max_position_embeddings"};
-  if (const auto floor = block->number(original)) temperature.set("floor", *floor, block->stated(original));
-  temperature.set("shift", std::int64_t{0});
-  for (auto& layer : spec.positions.layers) layer.push_back(temperature);
+  add_block_temperature(config, spec, family);
 }
 
 void finish_minicpm3(Config& config, ModelSpec& spec, const HfFamily& family) {

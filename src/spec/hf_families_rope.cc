@@ -44,16 +44,7 @@ void finish_qwen3_moe(Config& config, ModelSpec& spec, const HfFamily& family) {
 
 void finish_ministral3(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_windowed(config, spec, family);
-  std::optional<Config> block = rope_block(config, family.rope);
-  if (!block) return;
-  const auto beta = block->number({"llama_4_scaling_beta"});
-  if (!beta) return;
-  PositionSpec temperature{.mechanism = "attention_temperature", .parameters = {}};
-  temperature.set("scale", *beta, block->stated({"llama_4_scaling_beta"}));
-  const Keys original = {"original_max_position_embeddings"};
-  if (const auto floor = block->number(original)) temperature.set("floor", *floor, block->stated(original));
-  temperature.set("shift", std::int64_t{0});
-  for (auto& layer : spec.positions.layers) layer.push_back(temperature);
+  add_block_temperature(config, spec, family);
 }
 
 void finish_starcoder2(Config& config, ModelSpec& spec, const HfFamily& family) {
@@ -223,8 +214,8 @@ void finish_pixtral(Config& config, ModelSpec& spec, const HfFamily& family) {
   rope.set("head_dim", spec.head_dim);
   rope.set("pairing", std::string("half"));
   rope.set("theta", theta, key);
-  rope.set("sections",
-           std::vector<double>{static_cast<double>(pairs / 2), static_cast<double>(pairs - pairs / 2)});
+  const std::int64_t first = pairs / 2;
+  rope.set("sections", std::vector<double>{static_cast<double>(first), static_cast<double>(pairs - first)});
   rope.set("axis_layout", std::string("chunked"));
   rope.set("divisors", std::move(divisors));
   every_layer(spec, rope);

@@ -113,4 +113,16 @@ void read_softcaps(Config& config, ModelSpec& spec) {
   for (AttentionSpec& layer : spec.attention) layer.softcap = attention;
 }
 
+void add_block_temperature(Config& config, ModelSpec& spec, const HfFamily& family) {
+  std::optional<Config> block = rope_block(config, family.rope);
+  const auto beta = block ? block->number({"llama_4_scaling_beta"}) : std::nullopt;
+  if (!beta) return;
+  PositionSpec temperature{.mechanism = "attention_temperature", .parameters = {}};
+  temperature.set("scale", *beta, block->stated({"llama_4_scaling_beta"}));
+  const Keys original = {"original_max_position_embeddings"};
+  if (const auto floor = block->number(original)) temperature.set("floor", *floor, block->stated(original));
+  temperature.set("shift", std::int64_t{0});
+  for (auto& layer : spec.positions.layers) layer.push_back(temperature);
+}
+
 }  // namespace locant

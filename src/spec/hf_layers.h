@@ -57,4 +57,8 @@ void set_attention_scale(ModelSpec& spec, double scale);
 /// final_logit_softcapping and attn_logit_softcapping.
 void read_softcaps(Config& config, ModelSpec& spec);
 
+/// attention_temperature on every layer where the rope block states llama_4_scaling_beta (Ministral 3,
+/// Mistral 4).
+void add_block_temperature(Config& config, ModelSpec& spec, const HfFamily& family);
+
 }  // namespace locant

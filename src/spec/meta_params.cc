@@ -26,7 +26,8 @@ std::int64_t mlp_width(Config& config, const ModelSpec& spec) {
   const std::int64_t multiple = config.integer({"multiple_of"}, 1).value_or(256);
   const double factor = config.number({"ffn_dim_multiplier"}).value_or(1);
   if (!(factor > 0 && factor < 1e3)) config.fail("ffn_dim_multiplier", "a number above 0 and below 1000");
-  const auto width = static_cast<std::int64_t>(factor * static_cast<double>(8 * spec.hidden / 3));
+  const std::int64_t whole = 8 * spec.hidden / 3;
+  const auto width = static_cast<std::int64_t>(factor * static_cast<double>(whole));
   return (width + multiple - 1) / multiple * multiple;
 }
 
