@@ -41,32 +41,6 @@ OrderedJson parameters_json(const PositionFacts& entry) {
   return out;
 }
 
-std::string_view name_of_form(BiasForm form) {
-  switch (form) {
-    case BiasForm::slopes:
-      return "slopes";
-    case BiasForm::buckets:
-      return "buckets";
-    case BiasForm::function:
-      return "function";
-    case BiasForm::content:
-      return "content";
-  }
-  return "";
-}
-
-std::string_view name_of_counts(CountsFrom from) {
-  switch (from) {
-    case CountsFrom::query:
-      return "query";
-    case CountsFrom::sequence_start:
-      return "sequence_start";
-    case CountsFrom::sequence_end:
-      return "sequence_end";
-  }
-  return "";
-}
-
 /// Adds the members of one site's plan.
 struct AddPlan {
   OrderedJson& out;
@@ -97,12 +71,12 @@ struct AddPlan {
     out["parameters"] = std::move(parameters);
   }
   void operator()(const Bias& bias) const {
-    out["form"] = name_of_form(bias.form);
+    out["form"] = name_of(bias.form);
     if (bias.form == BiasForm::slopes) out["slopes"] = numbers(bias.slopes);
     if (bias.form != BiasForm::slopes) out["buckets"] = above_zero(bias.buckets);
     out["max_distance"] = above_zero(bias.max_distance);
     out["heads"] = bias.heads;
-    out["counts_from"] = name_of_counts(bias.counts_from);
+    out["counts_from"] = name_of(bias.counts_from);
     out["scale_order"] = bias.scale_order == ScaleOrder::after_scale ? "after_scale" : "before_scale";
     out["bidirectional"] = bias.bidirectional;
   }
@@ -206,7 +180,7 @@ OrderedJson inspect_json(const Facts& facts) {
   out["distance"] = or_null(facts.distance);
   out["capacity"] = or_null(facts.capacity);
   out["notes"] = OrderedJson::array();
-  for (const NoteFacts& note : facts.notes)
+  for (const Note& note : facts.notes)
     out["notes"].push_back({{"rule", word_or_null(note.rule)}, {"text", note.text}});
   return out;
 }

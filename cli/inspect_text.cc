@@ -245,7 +245,7 @@ void write_inspect_text(const Facts& facts, Answer& answer) {
   write_limits(facts.limits, answer);
   if (facts.notes.empty()) return;
   heading("notes", answer);
-  for (const NoteFacts& note : facts.notes) answer.stream() << "  " << one_line(note.text) << '\n';
+  for (const Note& note : facts.notes) answer.stream() << "  " << one_line(note.text) << '\n';
 }
 
 }  // namespace locant::cli

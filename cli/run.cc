@@ -40,12 +40,12 @@ Rows encode(Prompt prompt, const OpenedTokenizer& tokenizer) {
 
 /// With ids a tokenizer only decorates: a damaged one is a note.
 OpenedTokenizer open_tokenizer(const std::string& path, const Prompt& prompt, Host& host,
-                               std::vector<std::string>& notes) {
+                               std::vector<Note>& notes) {
   try {
     return host.open_tokenizer(directory_of(path));
   } catch (const FileError& error) {
     if (!prompt.texts.empty()) throw;
-    notes.push_back(fmt::format("pieces are left out: {}", error.what()));
+    notes.push_back({.text = fmt::format("pieces are left out: {}", error.what())});
     return {};
   }
 }
@@ -171,10 +171,10 @@ void note_non_finite(RunReport& report) {
   const PlaceInRow place = *report.scores.first_non_finite;
   const std::optional<NonFinite> weight = report.model.first_non_finite();
   report.notes.push_back(
-      fmt::format("logits are not finite from row {}, token {} on; {}", place.row, place.token,
-                  weight ? fmt::format("weight {} holds a value that is not finite, element {}",
-                                       weight->tensor, weight->index)
-                         : "every weight is finite"));
+      {.text = fmt::format("logits are not finite from row {}, token {} on; {}", place.row, place.token,
+                           weight ? fmt::format("weight {} holds a value that is not finite, element {}",
+                                                weight->tensor, weight->index)
+                                  : "every weight is finite")});
 }
 
 void note_lengths(RunReport& report) {
@@ -185,8 +185,8 @@ void note_lengths(RunReport& report) {
     last = std::max(last, *std::max_element(row.front().begin(), row.front().end()));
   last += std::max<std::int64_t>(report.options.continue_tokens - 1, 0);
   if (last >= *lengths.configured) {
-    report.notes.push_back(fmt::format("position {} is past the configured length {} ({})", last,
-                                       *lengths.configured, lengths.configured_key));
+    report.notes.push_back({.text = fmt::format("position {} is past the configured length {} ({})", last,
+                                                *lengths.configured, lengths.configured_key)});
   }
 }
 
@@ -209,7 +209,7 @@ void require_logits_fit(const Rows& rows, std::int64_t vocab) {
 
 void write_notes(const RunReport& report, Host& host) {
   if (report.options.common.quiet) return;
-  for (const std::string& note : report.notes) host.err() << "locant: note: " << one_line(note) << '\n';
+  for (const Note& note : report.notes) host.err() << "locant: note: " << one_line(note.text) << '\n';
 }
 
 }  // namespace
@@ -228,7 +228,7 @@ int run_command(Args args, Host& host) {
   const Clock::time_point begin = Clock::now();
   ThreadPool pool(options.threads);
   const std::unique_ptr<Model> model = Model::load(path, options.load, pool);
-  std::vector<std::string> notes = model->spec().notes;
+  std::vector<Note> notes = model->spec().notes;
   const OpenedTokenizer tokenizer = open_tokenizer(path, prompt, host, notes);
   const Rows rows = encode(std::move(prompt), tokenizer);
   const std::vector<std::int64_t> lengths = lengths_of(rows);

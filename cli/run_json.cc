@@ -117,7 +117,9 @@ OrderedJson run_json(const RunReport& report) {
       {"generated_tokens_per_s", number_or_null(rate(timing.generated_passes, timing.generated_s))},
       {"peak_bytes", timing.peak_bytes}};
   out["notes"] = OrderedJson::array();
-  for (const std::string& note : report.notes) out["notes"].push_back({{"rule", nullptr}, {"text", note}});
+  for (const Note& note : report.notes)
+    out["notes"].push_back(
+        {{"rule", note.rule.empty() ? OrderedJson() : OrderedJson(note.rule)}, {"text", note.text}});
   return out;
 }
 

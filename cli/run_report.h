@@ -43,7 +43,7 @@ struct RunReport {
   const PromptScores& scores;
   std::vector<std::optional<Loss>> losses;  ///< [B], with --loss
   std::vector<RowContinuation> continuations;
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
   Timing timing;
 };
 

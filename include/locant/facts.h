@@ -126,11 +126,6 @@ struct LimitFacts {
   MemoryFacts memory{};
 };
 
-struct NoteFacts {
-  std::string rule{};  ///< id of the rule that says more; empty = none
-  std::string text{};
-};
-
 struct Facts {
   ModelFacts model{};
   EmbeddingFacts embedding{};
@@ -141,7 +136,7 @@ struct Facts {
   std::string recipe{};
   std::optional<std::int64_t> distance{};
   std::optional<std::int64_t> capacity{};
-  std::vector<NoteFacts> notes{};
+  std::vector<Note> notes{};
 };
 
 /// Throws SpecError: an unknown recipe, a distance below 0, a capacity below 1, a mechanism that refuses its

@@ -94,8 +94,10 @@ enum class BiasForm : std::uint8_t {
   function,  ///< a named function of the distance with learned parameters     (KERPLE, FIRE)
   content,   ///< depends on q and k through a relative table                  (DeBERTa)
 };
+[[nodiscard]] std::string_view name_of(BiasForm form) noexcept;
 /// Where a bias counts from: keys relative to the query, or absolute key positions (equal after softmax).
 enum class CountsFrom : std::uint8_t { query, sequence_start, sequence_end };
+[[nodiscard]] std::string_view name_of(CountsFrom from) noexcept;
 /// Whether the bias is added to scaled scores or to q.k before the 1/sqrt(d) factor (Falcon).
 enum class ScaleOrder : std::uint8_t { after_scale, before_scale };
 

@@ -80,6 +80,13 @@ struct LengthSpec {
   std::string configured_key;
 };
 
+/// Something odd in what a model says, or a key that nobody reads.
+struct Note {
+  std::string text;    ///< one sentence
+  std::string rule{};  ///< id of the rule that says more (`locant explain C103`); empty = none
+  std::string key{};   ///< the dotted key it is about; empty = no single one
+};
+
 struct ModelSpec {
   std::string family;  ///< "llama", "gpt2", ...
   std::string format;  ///< "hf", "meta" (params.json) or "llama2c"
@@ -103,7 +110,7 @@ struct ModelSpec {
   std::optional<std::int64_t> bos;
   std::vector<std::int64_t> eos;
   bool generic = false;  ///< an unknown family, read by the keys that most families share; run refuses it
-  std::vector<std::string> notes;  ///< sentences about keys that nobody reads
+  std::vector<Note> notes;
 };
 
 /// How a config is read.

@@ -63,7 +63,7 @@ HeadFacts head_facts(const ModelSpec& spec) {
 }
 
 void add_note(Facts& facts, std::string text) {
-  facts.notes.push_back({{}, std::move(text)});
+  facts.notes.push_back({.text = std::move(text)});
 }
 
 void note_length_rules(Facts& facts) {
@@ -110,7 +110,7 @@ Facts facts_of(const ModelSpec& spec, const FactsQuery& query) {
   facts.attention = attention_facts(spec);
   facts.limits = limit_facts(spec, facts.positions, recipe, query);
   read_weight_headers(query.weights, facts);
-  for (const std::string& note : spec.notes) add_note(facts, note);
+  facts.notes.insert(facts.notes.end(), spec.notes.begin(), spec.notes.end());
   note_length_rules(facts);
   note_tables(facts);
   if (!facts.limits.memory.why_not.empty())

@@ -149,46 +149,20 @@ void rotations(Found& found, const Rotation& a, const Rotation& b) {
   growths(found, a.growth, b.growth);
 }
 
-std::string_view form_of(BiasForm form) {
-  switch (form) {
-    case BiasForm::slopes:
-      return "slopes";
-    case BiasForm::buckets:
-      return "buckets";
-    case BiasForm::function:
-      return "function";
-    case BiasForm::content:
-      return "content";
-  }
-  return "?";
-}
-
-std::string_view counts_of(CountsFrom from) {
-  switch (from) {
-    case CountsFrom::query:
-      return "query";
-    case CountsFrom::sequence_start:
-      return "sequence start";
-    case CountsFrom::sequence_end:
-      return "sequence end";
-  }
-  return "?";
-}
-
 std::string joined(const std::vector<std::string>& words) {
   return words.empty() ? "none" : fmt::format("{}", fmt::join(words, ", "));
 }
 
 void biases(Found& found, const Bias& a, const Bias& b) {
   constexpr Site kSite = Site::bias;
-  word(found, kSite, "form", form_of(a.form), form_of(b.form));
+  word(found, kSite, "form", name_of(a.form), name_of(b.form));
   number(found, kSite, "heads", a.heads, b.heads);
   list(found, kSite, {.name = "slopes", .items = "heads", .item = "head"}, a.slopes, b.slopes);
   number(found, kSite, "buckets", a.buckets, b.buckets);
   number(found, kSite, "max_distance", a.max_distance, b.max_distance);
   word(found, kSite, "function", a.function, b.function);
   word(found, kSite, "roles", joined(a.roles), joined(b.roles));
-  word(found, kSite, "counts_from", counts_of(a.counts_from), counts_of(b.counts_from));
+  word(found, kSite, "counts_from", name_of(a.counts_from), name_of(b.counts_from));
   const auto order = [](ScaleOrder o) {
     return o == ScaleOrder::after_scale ? "after_scale" : "before_scale";
   };

@@ -58,6 +58,32 @@ std::string_view name_of(Stack stack) noexcept {
   return "?";
 }
 
+std::string_view name_of(BiasForm form) noexcept {
+  switch (form) {
+    case BiasForm::slopes:
+      return "slopes";
+    case BiasForm::buckets:
+      return "buckets";
+    case BiasForm::function:
+      return "function";
+    case BiasForm::content:
+      return "content";
+  }
+  return "?";
+}
+
+std::string_view name_of(CountsFrom from) noexcept {
+  switch (from) {
+    case CountsFrom::query:
+      return "query";
+    case CountsFrom::sequence_start:
+      return "sequence_start";
+    case CountsFrom::sequence_end:
+      return "sequence_end";
+  }
+  return "?";
+}
+
 std::string_view name_of(Padding padding) noexcept {
   switch (padding) {
     case Padding::none:

@@ -21,15 +21,15 @@ Config::Config(std::string path, Json object, std::string inside)
     : path_(std::move(path)), object_(std::move(object)), inside_(std::move(inside)) {}
 
 void Config::tolerate() {
-  if (!notes_) notes_ = std::make_shared<std::vector<std::string>>();
+  if (!notes_) notes_ = std::make_shared<std::vector<Note>>();
 }
 
-void Config::note(std::string sentence) const {
-  if (notes_) notes_->push_back(std::move(sentence));
+void Config::note(Note note) const {
+  if (notes_) notes_->push_back(std::move(note));
 }
 
-std::vector<std::string> Config::notes() const {
-  return notes_ ? *notes_ : std::vector<std::string>();
+std::vector<Note> Config::notes() const {
+  return notes_ ? *notes_ : std::vector<Note>();
 }
 
 const Json& Config::value(std::string_view key) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "formats/json.h"
+#include "locant/spec.h"
 
 namespace locant {
 
@@ -52,8 +53,9 @@ class Config {
   [[nodiscard]] bool tolerant() const noexcept { return notes_ != nullptr; }
   /// Throws SpecError "path: key must be rule, got value", or notes it where the config is tolerant.
   void refuse(std::string_view key, std::string_view rule) const;
-  void note(std::string sentence) const;
-  [[nodiscard]] std::vector<std::string> notes() const;
+  void note(Note note) const;
+  void note(std::string sentence) const { note(Note{.text = std::move(sentence)}); }
+  [[nodiscard]] std::vector<Note> notes() const;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   /// The first of the names that is stated and not null; "" otherwise. All present names count as read.
@@ -105,7 +107,7 @@ class Config {
   Json defaults_ = Json::object();
   bool is_default_ = false;  ///< the object itself comes from the defaults
   std::set<std::string, std::less<>> read_;
-  std::shared_ptr<std::vector<std::string>> notes_;
+  std::shared_ptr<std::vector<Note>> notes_;
 };
 
 }  // namespace locant

@@ -242,23 +242,25 @@ ModelSpec read_object(Config& outer, Reading reading) {
   config.ignore(family.ignored);
   refuse_other_kinds(config);
   spec.notes = config.notes();
-  std::vector<std::string> unread = judge_unread(config);
+  std::vector<Note> unread = judge_unread(config);
   std::move(unread.begin(), unread.end(), std::back_inserter(spec.notes));
   if (spec.generic) {
     spec.notes.insert(
         spec.notes.begin(),
-        fmt::format("{}: model_type \"{}\" is not a family that Locant knows, its keys are read as "
-                    "most families mean them",
-                    outer.path(), chosen.type));
+        Note{.text =
+                 fmt::format("{}: model_type \"{}\" is not a family that Locant knows, its keys are read as "
+                             "most families mean them",
+                             outer.path(), chosen.type)});
   }
   return spec;
 }
 
 // Each sentence once, in the order of its first appearance.
-void drop_repeats(std::vector<std::string>& notes) {
-  std::vector<std::string> kept;
-  for (std::string& note : notes) {
-    if (std::find(kept.begin(), kept.end(), note) == kept.end()) kept.push_back(std::move(note));
+void drop_repeats(std::vector<Note>& notes) {
+  std::vector<Note> kept;
+  for (Note& note : notes) {
+    const auto same = [&](const Note& other) { return other.text == note.text; };
+    if (std::none_of(kept.begin(), kept.end(), same)) kept.push_back(std::move(note));
   }
   notes = std::move(kept);
 }

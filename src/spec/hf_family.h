@@ -74,6 +74,6 @@ void refuse_other_kinds(Config& config);
 
 /// Refuses keys that would change the result and that nobody read; returns a note for each other unread key.
 /// A tolerant config gets notes only, about keys that speak of what Locant states.
-[[nodiscard]] std::vector<std::string> judge_unread(const Config& config);
+[[nodiscard]] std::vector<Note> judge_unread(const Config& config);
 
 }  // namespace locant

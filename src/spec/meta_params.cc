@@ -163,7 +163,7 @@ ModelSpec read_meta_params(const std::string& path) {
     spec.lengths.configured_key = config.stated(length);
   }
   spec.notes = config.notes();
-  for (std::string& note : judge_unread(config)) spec.notes.push_back(std::move(note));
+  for (Note& note : judge_unread(config)) spec.notes.push_back(std::move(note));
   return spec;
 }
 

@@ -142,21 +142,22 @@ void refuse_other_kinds(Config& config) {
   config.ignore(kHarmless);
 }
 
-std::vector<std::string> judge_unread(const Config& config) {
-  std::vector<std::string> notes;
+std::vector<Note> judge_unread(const Config& config) {
+  std::vector<Note> notes;
   for (const std::string& key : config.unread()) {
     const Json& value = config.value(key);
     if (value.is_null()) continue;
     if (config.tolerant()) {
       if (value == false || value == Json::object() || value == Json::array()) continue;
       if (!names_one_of(key, kStated) || names_one_of(key, kElsewhere)) continue;
-      notes.push_back(fmt::format("{}: {} is not understood and may change the result, got {}", config.path(),
-                                  config.full_key(key), json_text(value)));
+      notes.push_back({.text = fmt::format("{}: {} is not understood and may change the result, got {}",
+                                           config.path(), config.full_key(key), json_text(value)),
+                       .key = config.full_key(key)});
       continue;
     }
     if (names_one_of(key, kMeaningful))
       config.fail(key, "absent: it would change the result and is not understood");
-    notes.push_back(fmt::format("{}: {} is read by nobody", config.path(), key));
+    notes.push_back({.text = fmt::format("{}: {} is read by nobody", config.path(), key), .key = key});
   }
   return notes;
 }

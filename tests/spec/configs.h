@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "core/temp_dir.h"
 #include "locant/spec.h"
@@ -11,6 +12,13 @@
 namespace locant::tests {
 
 using Json = nlohmann::json;
+
+/// The sentences of notes.
+inline std::vector<std::string> texts_of(const std::vector<Note>& notes) {
+  std::vector<std::string> texts;
+  for (const Note& note : notes) texts.push_back(note.text);
+  return texts;
+}
 
 /// transformers v5: the rotation in one block.
 inline Json llama_v5() {

@@ -104,7 +104,7 @@ TEST(Learned, AGptNeoThatRotatesIsAGptJ) {
   EXPECT_EQ(integer(rope, "rotary_dim"), 64);
   EXPECT_EQ(word(rope, "pairing"), "interleaved");
   EXPECT_EQ(spec.attention.at(0).scale, 1 / std::sqrt(256.0));
-  EXPECT_THAT(spec.notes, Contains(HasSubstr("rotary")));
+  EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("rotary")));
 }
 
 TEST(Learned, GptBigcodeHasOneKeyHead) {
@@ -126,7 +126,7 @@ TEST(Bias, JinaBertKeepsTheNameOfBert) {
   ASSERT_EQ(spec.positions.embedding.size(), 1U);
   EXPECT_EQ(spec.positions.embedding[0].mechanism, "token_types");
   const ModelSpec other = facts({{"model_type", "bert"}, {"position_embedding_type", "relative_key"}});
-  EXPECT_THAT(other.notes, Contains(HasSubstr("position_embedding_type")));
+  EXPECT_THAT(texts_of(other.notes), Contains(HasSubstr("position_embedding_type")));
 }
 
 TEST(Bias, FalconAddsBeforeTheScale) {
@@ -331,14 +331,14 @@ TEST(Generic, AnUnknownFamilyKeepsWhatItsKeysSay) {
   EXPECT_EQ(spec.family, "weird");
   EXPECT_EQ(spec.hidden, 64);
   EXPECT_EQ(integer(spec.positions.layers.at(2).at(0), "rotary_dim"), 8);
-  EXPECT_THAT(spec.notes, Contains(HasSubstr("\"weird\"")));
-  EXPECT_THAT(spec.notes, Contains(HasSubstr("pair")));
+  EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("\"weird\"")));
+  EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("pair")));
   expect_plans(spec);
   const ModelSpec silent = facts(Json::object());
   EXPECT_TRUE(silent.generic);
   EXPECT_EQ(silent.layers, 0);
-  EXPECT_THAT(silent.notes, Contains(HasSubstr("hidden_size is not stated")));
-  EXPECT_THAT(silent.notes, Contains(HasSubstr("how positions are marked")));
+  EXPECT_THAT(texts_of(silent.notes), Contains(HasSubstr("hidden_size is not stated")));
+  EXPECT_THAT(texts_of(silent.notes), Contains(HasSubstr("how positions are marked")));
 }
 
 TEST(Generic, SlopesAndTables) {
@@ -374,14 +374,14 @@ TEST(Notes, FactsNameWhatIsNotUnderstood) {
                                                  {"future_rope_trick", 3},
                                                  {"sliding_window", 128},
                                                  {"my_comment", "hello"}}));
-  EXPECT_THAT(spec.notes, Contains(HasSubstr("attn_logit_softcapping")));
-  EXPECT_THAT(spec.notes, Contains(HasSubstr("future_rope_trick")));
-  EXPECT_THAT(spec.notes, Contains(HasSubstr("sliding_window")));
-  EXPECT_THAT(spec.notes, Not(Contains(HasSubstr("my_comment"))));
+  EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("attn_logit_softcapping")));
+  EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("future_rope_trick")));
+  EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("sliding_window")));
+  EXPECT_THAT(texts_of(spec.notes), Not(Contains(HasSubstr("my_comment"))));
   const ModelSpec block =
       facts({{"model_type", "qwen2"}, {"rope_scaling", {{"type", "fancy"}, {"factor", 4.0}, {"wobble", 2}}}});
-  EXPECT_THAT(block.notes, Contains(HasSubstr("rope_scaling.type")));
-  EXPECT_THAT(block.notes, Contains(HasSubstr("rope_scaling.wobble")));
+  EXPECT_THAT(texts_of(block.notes), Contains(HasSubstr("rope_scaling.type")));
+  EXPECT_THAT(texts_of(block.notes), Contains(HasSubstr("rope_scaling.wobble")));
   EXPECT_EQ(block.positions.layers.at(0).at(0).mechanism, "rope");
 }
 

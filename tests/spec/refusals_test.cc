@@ -160,7 +160,7 @@ TEST(Notes, HarmlessUnknownKeysAreMentioned) {
   const ModelSpec spec =
       read(with(llama_v5(), {{"my_comment", "hello"}, {"temperature", 0.7}, {"use_cache", true}}));
   ASSERT_EQ(spec.notes.size(), 1U);
-  EXPECT_THAT(spec.notes[0], HasSubstr("my_comment"));
+  EXPECT_THAT(spec.notes[0].text, HasSubstr("my_comment"));
 }
 
 TEST(Notes, NullsOfOtherVersionsSayNothing) {

@@ -44,7 +44,7 @@ TEST(MetaParams, Llama2LeavesTheVocabularyToTheTokenizer) {
   EXPECT_EQ(spec.head_dim, 128);
   EXPECT_FALSE(spec.head.tied);
   ASSERT_EQ(spec.notes.size(), 1U);
-  EXPECT_THAT(spec.notes[0], HasSubstr("vocab_size"));
+  EXPECT_THAT(spec.notes[0].text, HasSubstr("vocab_size"));
   EXPECT_EQ(rotation_of(spec).read, Pairing::interleaved);
   EXPECT_NEAR(rotation_of(spec).inv_freq[1], std::pow(10000.0, -1.0 / 64), budgets::kFrequencyExact);
 }
