@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `locant explain`: the page of a mechanism or a recipe, from the descriptions that the library itself uses.
+// `locant explain`: the page of a mechanism, a recipe or a rule, from the descriptions that the library uses.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +11,7 @@
 #include "cli/suggest.h"
 #include "locant/positions.h"
 #include "locant/recipe.h"
+#include "locant/spec.h"
 
 namespace locant::cli {
 namespace {
@@ -126,6 +127,30 @@ OrderedJson recipe_json(const Recipe& recipe) {
           {"deviations", std::move(deviations)}};
 }
 
+void write_rule(const Rule& rule, Answer& answer) {
+  std::ostream& out = answer.stream();
+  out << fmt::format("{}{} {}{} ({}): {}\n", answer.style().bold, rule.id, rule.name, answer.style().off,
+                     name_of(rule.severity), rule.summary);
+  out << fmt::format("needs: {}\n", rule.needs);
+  heading("example", answer);
+  out << indented(rule.example) << '\n';
+  heading("what it cannot tell", answer);
+  out << indented(rule.cannot_tell) << '\n';
+  heading("fix", answer);
+  out << indented(rule.fix) << '\n';
+}
+
+OrderedJson rule_json(const Rule& rule) {
+  return {{"id", rule.id},
+          {"name", rule.name},
+          {"severity", name_of(rule.severity)},
+          {"summary", rule.summary},
+          {"needs", rule.needs},
+          {"example", rule.example},
+          {"cannot_tell", rule.cannot_tell},
+          {"fix", rule.fix}};
+}
+
 const Mechanism* mechanism_named(const std::string& name) {
   for (const Mechanism& mechanism : mechanisms()) {
     const auto& aliases = mechanism.aliases;
@@ -142,6 +167,14 @@ const Recipe* recipe_named(const std::string& name) {
   return it == all.end() ? nullptr : &*it;
 }
 
+/// By id or name.
+const Rule* rule_named(const std::string& name) {
+  const auto all = config_rules();
+  const auto it = std::find_if(all.begin(), all.end(),
+                               [&](const Rule& rule) { return rule.id == name || rule.name == name; });
+  return it == all.end() ? nullptr : &*it;
+}
+
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
   for (const Mechanism& mechanism : mechanisms()) {
@@ -149,6 +182,10 @@ std::vector<std::string> known_names() {
     names.insert(names.end(), mechanism.aliases.begin(), mechanism.aliases.end());
   }
   for (const Recipe& recipe : recipes()) names.emplace_back(recipe.name);
+  for (const Rule& rule : config_rules()) {
+    names.emplace_back(rule.id);
+    names.emplace_back(rule.name);
+  }
   return names;
 }
 
@@ -157,15 +194,16 @@ std::vector<std::string> known_names() {
 int explain_command(Args args, Host& host) {
   CommonFlags common;
   std::string name;
-  Arguments arguments("explain", "Prints the page of a mechanism or a recipe.",
-                      {"locant explain rope", "locant explain hf --json"});
-  arguments.positional("NAME", name, "name or alias, as `locant list` prints them");
+  Arguments arguments("explain", "Prints the page of a mechanism, a recipe or a rule.",
+                      {"locant explain rope", "locant explain C107 --json"});
+  arguments.positional("NAME", name, "name, alias or rule id, as `locant list` prints them");
   arguments.add_common(common);
   arguments.parse(args);
   if (name.empty()) throw UsageError("explain: give a name, as `locant list` prints them");
   const Mechanism* mechanism = mechanism_named(name);
   const Recipe* recipe = recipe_named(name);
-  if (mechanism == nullptr && recipe == nullptr) {
+  const Rule* rule = rule_named(name);
+  if (mechanism == nullptr && recipe == nullptr && rule == nullptr) {
     throw UsageError(fmt::format("explain: there is no mechanism, recipe or rule {}{}", in_quotes(name),
                                  did_you_mean(name, known_names())));
   }
@@ -174,11 +212,13 @@ int explain_command(Args args, Host& host) {
     OrderedJson json = json_envelope("explain");
     if (mechanism != nullptr) json["mechanism"] = mechanism_json(*mechanism);
     if (recipe != nullptr) json["recipe"] = recipe_json(*recipe);
+    if (rule != nullptr) json["rule"] = rule_json(*rule);
     answer.write_json(json);
   } else {
     if (mechanism != nullptr) write_mechanism(*mechanism, answer);
     if (mechanism != nullptr && recipe != nullptr) answer.stream() << '\n';
     if (recipe != nullptr) write_recipe(*recipe, answer);
+    if (rule != nullptr) write_rule(*rule, answer);
   }
   answer.finish();
   return 0;

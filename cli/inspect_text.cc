@@ -87,12 +87,31 @@ void write_model(const Facts& facts, Answer& answer) {
   if (embedding.factorised_width > 0) out << fmt::format(", projected to {}", embedding.width);
   if (embedding.scale != 1) out << fmt::format(", times {:.9g}", embedding.scale);
   if (embedding.norm) out << fmt::format(", then a {} norm", name_of(*embedding.norm));
-  if (embedding.dtype) out << fmt::format(", {} {}", name_of(*embedding.dtype), one_line(embedding.tensor));
+  if (!embedding.tensor.empty()) {
+    const std::string_view stored =
+        embedding.dtype ? name_of(*embedding.dtype) : std::string_view(embedding.block_type);
+    out << fmt::format(", {} {}", stored, one_line(embedding.tensor));
+  }
   const HeadFacts& head = facts.head;
   out << fmt::format("\nhead       {}{}{}{}\n", head.tied ? "the embedding's matrix" : "a matrix of its own",
                      head.bias ? ", with a bias" : "",
                      head.scale != 1 ? fmt::format(", logits times {:.6g}", head.scale) : "",
                      head.softcap != 0 ? fmt::format(", softcap {:.6g}", head.softcap) : "");
+}
+
+std::string plan_text(const PositionFacts& entry) {
+  if (entry.plan) return std::visit(PlanText{entry}, *entry.plan);
+  return entry.refused.empty() ? "these layers mark no positions" : "refused, see the notes";
+}
+
+/// "C107 factor-against-lengths: ..."
+std::string note_text(const Note& note) {
+  if (note.rule.empty()) return one_line(note.text);
+  std::string_view name;
+  for (const Rule& rule : config_rules()) {
+    if (rule.id == note.rule) name = rule.name;
+  }
+  return fmt::format("{} {}: {}", note.rule, name, one_line(note.text));
 }
 
 void write_positions(const Facts& facts, Answer& answer) {
@@ -109,9 +128,7 @@ void write_positions(const Facts& facts, Answer& answer) {
                      "layers", width, "site", "mechanism", names, answer.style().off);
   for (const PositionFacts& entry : facts.positions) {
     out << fmt::format("  {:<{}}  {:<11}  {:<{}}  {}\n", where(entry.stack, entry.layers), width,
-                       site_of(entry), entry.mechanism, names,
-                       entry.plan ? std::visit(PlanText{entry}, *entry.plan)
-                                  : std::string("these layers mark no positions"));
+                       site_of(entry), entry.mechanism, names, plan_text(entry));
   }
 }
 
@@ -245,7 +262,7 @@ void write_inspect_text(const Facts& facts, Answer& answer) {
   write_limits(facts.limits, answer);
   if (facts.notes.empty()) return;
   heading("notes", answer);
-  for (const Note& note : facts.notes) answer.stream() << "  " << one_line(note.text) << '\n';
+  for (const Note& note : facts.notes) answer.stream() << "  " << note_text(note) << '\n';
 }
 
 }  // namespace locant::cli

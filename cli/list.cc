@@ -24,11 +24,10 @@ struct Entry {
 struct Section {
   std::string_view name;
   std::vector<Entry> entries;
-  std::string_view when_empty;
 };
 
 Section mechanism_section() {
-  Section section{"mechanisms", {}, ""};
+  Section section{"mechanisms", {}};
   for (const Mechanism& mechanism : mechanisms()) {
     std::vector<std::string> aliases(mechanism.aliases.begin(), mechanism.aliases.end());
     OrderedJson json = {{"name", mechanism.name},
@@ -43,7 +42,7 @@ Section mechanism_section() {
 }
 
 Section family_section() {
-  Section section{"families", {}, ""};
+  Section section{"families", {}};
   const std::vector<std::string_view> runnable = runnable_families();
   for (const std::string_view family : families()) {
     const bool runs = std::find(runnable.begin(), runnable.end(), family) != runnable.end();
@@ -54,7 +53,7 @@ Section family_section() {
 }
 
 Section recipe_section() {
-  Section section{"recipes", {}, ""};
+  Section section{"recipes", {}};
   for (const Recipe& recipe : recipes()) {
     OrderedJson json = {
         {"name", recipe.name}, {"summary", recipe.summary}, {"deviations", recipe.deviations.size()}};
@@ -64,13 +63,23 @@ Section recipe_section() {
 }
 
 Section rule_section() {
-  return {"rules", {}, "there are no rules in this version"};
+  Section section{"rules", {}};
+  for (const Rule& rule : config_rules()) {
+    OrderedJson json = {{"id", rule.id},
+                        {"name", rule.name},
+                        {"severity", name_of(rule.severity)},
+                        {"needs", rule.needs},
+                        {"summary", rule.summary}};
+    section.entries.push_back({fmt::format("{} {}", rule.id, rule.name),
+                               fmt::format("{:<7}  {}", name_of(rule.severity), rule.summary),
+                               std::move(json)});
+  }
+  return section;
 }
 
 void write_text(const Section& section, Answer& answer) {
   std::ostream& out = answer.stream();
   out << answer.style().bold << section.name << answer.style().off << '\n';
-  if (section.entries.empty()) out << "  " << section.when_empty << '\n';
   std::size_t width = 0;
   for (const Entry& entry : section.entries) width = std::max(width, entry.name.size());
   for (const Entry& entry : section.entries) {

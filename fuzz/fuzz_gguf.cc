@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a GGUF file: tensors inside the input and apart from each other, or a FileError inside it.
+// Any bytes as a GGUF file: tensors inside the input and apart from each other, or a FileError inside it; a
+// model read from its keys, or a FileError.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "formats/gguf_header.h"
 #include "locant/core.h"
+#include "spec/gguf_spec.h"
 
 namespace {
 
@@ -48,6 +51,27 @@ void get(const locant::GgufValue& value) {
   allowed([&] { return value.as_strings(); });
 }
 
+void read_model(const locant::GgufHeader& header, std::string_view file) {
+  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(file.data()), file.size());
+  std::vector<locant::GgufTensor> tensors;
+  for (const locant::GgufEntry& entry : header.entries) {
+    const auto begin = static_cast<std::size_t>(header.data_begin + entry.begin);
+    tensors.push_back({.name = entry.name,
+                       .type = entry.type,
+                       .shape = entry.shape,
+                       .bytes = entry.bytes > 0 ? bytes.subspan(begin, static_cast<std::size_t>(entry.bytes))
+                                                : std::span<const std::byte>(),
+                       .file_offset = header.data_begin + entry.begin,
+                       .path = "fuzz"});
+  }
+  try {
+    const locant::ModelSpec spec = locant::read_gguf({"fuzz", header.metadata, tensors});
+    const auto layers = static_cast<std::size_t>(spec.layers);
+    if (spec.attention.size() != layers || spec.positions.layers.size() != layers) std::abort();
+  } catch (const locant::FileError&) {
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -56,6 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const locant::GgufHeader header = locant::parse_gguf_header(file, "fuzz");
     check(header, static_cast<std::int64_t>(size), file.data());
     for (const auto& [key, value] : header.metadata) get(value);
+    read_model(header, file);
   } catch (const locant::FileError& error) {
     if (error.offset < 0 || error.offset > static_cast<std::int64_t>(size)) std::abort();
   }

@@ -32,23 +32,28 @@ def ensure(root: Path) -> None:
     print("dev: installing the Python packages of tools/requirements.txt into .venv", file=sys.stderr)
     if not python(root).exists():
         run([sys.executable, "-m", "venv", str(root / ".venv")])
-    install_torch(root, next(line for line in requirements.read_text().splitlines() if line.startswith("torch==")))
-    pip(root, "-r", str(requirements))
+    install_torch(python(root), torch_pin(root))
+    pip(python(root), "-r", str(requirements))
     checked = subprocess.run([python(root), "-c", IS_CPU_BUILD], stderr=subprocess.PIPE, text=True)
     if checked.returncode != 0:
         raise Stop(f"the tests need a CPU-only PyTorch: {checked.stderr.strip()}")
     stamp.write_text(wanted)
 
 
-def install_torch(root: Path, pin: str) -> None:
+def torch_pin(root: Path) -> str:
+    lines = (root / "tools" / "requirements.txt").read_text().splitlines()
+    return next(line for line in lines if line.startswith("torch=="))
+
+
+def install_torch(executable: Path, pin: str) -> None:
     """The CPU-only build. Linux names it "+cpu"; PyPI's own Linux build would bring gigabytes of CUDA."""
     if sys.platform != "linux":
-        pip(root, pin)
+        pip(executable, pin)
         return
-    quiet = [str(python(root)), "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{pin}+cpu"]
+    quiet = [str(executable), "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{pin}+cpu"]
     if subprocess.run(quiet, stderr=subprocess.DEVNULL).returncode != 0:
-        pip(root, f"{pin}+cpu", "--extra-index-url", CPU_INDEX)
+        pip(executable, f"{pin}+cpu", "--extra-index-url", CPU_INDEX)
 
 
-def pip(root: Path, *arguments: str) -> None:
-    run([str(python(root)), "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments], quiet=True)
+def pip(executable: Path, *arguments: str) -> None:
+    run([str(executable), "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments], quiet=True)

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import dev_peers
 import dev_python
 from dev_system import Stop
 
@@ -56,6 +57,8 @@ class Context:
             env["LOCANT_FULL"] = "1"
         if self.options.data:
             env["LOCANT_DATA"] = str(self.options.data)
+        if dev_peers.python(self.root).exists():
+            env["LOCANT_PEERS"] = str(dev_peers.python(self.root))
         return env
 
 
@@ -63,11 +66,12 @@ def parse(arguments: list[str], root: Path) -> Options:
     parser = argparse.ArgumentParser(prog="./dev test", allow_abbrev=False)
     parser.add_argument("--full", action="store_true", help="every long test, and everything under clang 14")
     parser.add_argument("--data", type=Path, help="folder of real checkpoints (default: ../shared/data)")
-    parser.add_argument("--peers", action="store_true", help="against other runtimes installed here")
-    parser.add_argument("--only", action="append", default=[], choices=list(PARTS), help="one part (again for more)")
+    parser.add_argument("--peers", action="store_true", help="nothing but the recipes against the live runtimes")
+    choices = [*PARTS, *PEER_PARTS]
+    parser.add_argument("--only", action="append", default=[], choices=choices, help="one part (again for more)")
     given = parser.parse_args(arguments)
     if given.peers:
-        raise Stop("test --peers: comparing with other runtimes is not there yet")
+        given.only += list(PEER_PARTS)
     data = given.data.resolve() if given.data else (root / ".." / "shared" / "data").resolve()
     if given.data and not data.is_dir():
         raise Stop(f"test --data: {given.data} is no folder")
@@ -150,12 +154,12 @@ def ctest(preset: str, context: Context) -> Outcome:
     return found
 
 
-def pytest(context: Context, *arguments: str) -> Outcome:
+def pytest(context: Context, *arguments: str, executable: Path | None = None) -> Outcome:
     report = context.root / "build" / "reports" / "pytest.junit"
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
-    executable = str(dev_python.python(context.root))
-    status, text = command([executable, "-m", "pytest", "-q", "--junitxml", str(report), *arguments], context)
+    start = [str(executable or dev_python.python(context.root)), "-m", "pytest", "-q", "--junitxml", str(report)]
+    status, text = command([*start, *arguments], context)
     found = Outcome(output=text if status else "")
     for _, result, reason in read_junit(report) if report.exists() else []:
         found.passed += result == "passed"
@@ -278,7 +282,7 @@ def clang_tidy(context: Context) -> Outcome:
 
 
 def conformance(context: Context) -> Outcome:
-    ignored = ["--ignore=tests/structure", "--ignore=tests/install"]
+    ignored = ["--ignore=tests/structure", "--ignore=tests/install", "--ignore=tests/peers"]
     return pytest(context, "tests", *ignored)
 
 
@@ -290,6 +294,8 @@ def golden(context: Context) -> Outcome:
     """Every generator of committed cases, asked whether it would write what is committed."""
     found = Outcome()
     for generator in sorted((context.root / "tests" / "cases").glob("generate*.py")):
+        if generator.name.startswith("generate_peer_"):
+            continue  # the part `peers` asks them
         found.add(check([str(dev_python.python(context.root)), str(generator), "--check"], context))
     return found
 
@@ -298,6 +304,21 @@ def install(context: Context) -> Outcome:
     status, text = command([sys.executable, "tests/install/run.py"], context)
     passed, failed = len(re.findall(r"^ok ", text, re.M)), len(re.findall(r"^FAILED ", text, re.M))
     return Outcome(passed=passed, failed=max(failed, int(status != 0)), output=text if status else "")
+
+
+def peers(context: Context) -> Outcome:
+    """The golden cases of every peer against the live package, and the tests that run peers alone."""
+    missing = dev_peers.ensure(context.root)
+    context.build("release")
+    executable, found = dev_peers.python(context.root), Outcome()
+    for peer in dev_peers.PEERS:
+        if peer.name in missing:
+            found.skipped[f"{peer.name}: {missing[peer.name]}"] += 1
+            continue
+        generator = context.root / "tests" / "cases" / f"generate_peer_{peer.name}.py"
+        found.add(check([str(executable), str(generator), "--check"], context))
+    found.add(pytest(context, "tests/peers", executable=executable))
+    return found
 
 
 def under_clang(context: Context) -> Outcome:
@@ -317,12 +338,13 @@ PARTS: dict[str, Callable[[Context], Outcome]] = {
     "lint": lint,
     "tidy": clang_tidy,
 }
+PEER_PARTS: dict[str, Callable[[Context], Outcome]] = {"peers": peers}
 FULL_PARTS: dict[str, Callable[[Context], Outcome]] = {"clang": under_clang}
 
 
 def main(options: Options, root: Path, build: Callable[[str], Path]) -> int:
     context = Context(root, options, build)
-    parts = {**PARTS, **(FULL_PARTS if options.full else {})}
+    parts = {**PARTS, **(FULL_PARTS if options.full else {}), **(PEER_PARTS if options.only else {})}
     if options.only:
         parts = {name: parts[name] for name in parts if name in options.only}
     rows: list[tuple[str, Outcome, float]] = []

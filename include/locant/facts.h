@@ -17,10 +17,11 @@
 namespace locant {
 
 struct FactsQuery {
-  std::string recipe{};                    ///< whose meaning; empty = that of transformers, "hf"
+  std::string recipe{};                    ///< whose meaning; empty = "llama.cpp" for GGUF, else "hf"
   std::optional<std::int64_t> distance{};  ///< tokens seen, >= 0
   std::optional<std::int64_t> capacity{};  ///< tokens the runtime was opened for, >= 1
-  /// A .safetensors file, an index, or a directory that may hold one: only headers are read. Empty = none.
+  /// A .safetensors or .gguf file, an index, or a directory that may hold one: only headers are read. Empty =
+  /// none.
   std::string weights{};
 };
 
@@ -45,6 +46,7 @@ enum class ScaleRounding : std::uint8_t { none, run_dtype };
 struct EmbeddingFacts {
   std::string tensor{};  ///< its name in the weights; empty = not known
   std::optional<DType> dtype{};
+  std::string block_type{};  ///< GGUF's name where the rows are blocks and have no dtype ("Q8_0")
   std::int64_t rows = 0;
   std::int64_t width = 0;
   double scale = 1;
@@ -79,6 +81,7 @@ struct PositionFacts {
   std::vector<Parameter> parameters{};
   std::optional<double> theta{};  ///< base of a rotation's ladder, as stated or by default
   LengthRule length_rule = LengthRule::none;
+  std::string refused{};  ///< why the recipe has no plan for this mechanism; empty = it has one
 };
 /// "rotation", "bias", "query_scale", "embedding" or "none".
 [[nodiscard]] std::string_view site_of(const PositionFacts& facts) noexcept;

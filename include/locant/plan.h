@@ -92,7 +92,7 @@ enum class BiasForm : std::uint8_t {
   slopes,    ///< slope[head] * (key position - query position); bidirectional: -slope[head] * |distance|
   buckets,   ///< table[bucket(key - query)][head]                             (T5)
   function,  ///< a named function of the distance with learned parameters     (KERPLE, FIRE)
-  content,   ///< depends on q and k through a relative table                  (DeBERTa)
+  content,   ///< depends on q and k through a relative table                  (DeBERTa, XLNet)
 };
 [[nodiscard]] std::string_view name_of(BiasForm form) noexcept;
 /// Where a bias counts from: keys relative to the query, or absolute key positions (equal after softmax).
@@ -107,7 +107,7 @@ struct Bias {
   std::int64_t heads = 0;
   std::vector<double> slopes{};      ///< [heads] 1/token, form slopes
   std::int64_t buckets = 0;          ///< form buckets: rows of the table; content: 0 = plain distances
-  std::int64_t max_distance = 0;     ///< tokens, form buckets, content
+  std::int64_t max_distance = 0;     ///< tokens, form buckets, content; content without buckets: 0 = any
   std::string function{};            ///< form function, content: its name ("log", "c2p|p2c")
   std::vector<std::string> roles{};  ///< weights it needs, by role ("relative_attention_bias")
   CountsFrom counts_from = CountsFrom::query;
@@ -116,13 +116,17 @@ struct Bias {
   /// Form content: the scores, bias included, are divided by sqrt(head_dim * terms) (DeBERTa: 1 + the
   /// number of position terms).
   std::int64_t terms = 1;
+  /// [width/2] rad/token, form content: the relative table is a sinusoid and not learned (XLNet).
+  std::vector<double> inv_freq{};
 
   bool operator==(const Bias&) const = default;
 };
 
 /// Factor on q as a function of its position ("attention temperature").
 struct QueryScale {
-  std::string form{};  ///< "log_floor": 1 + scale * ln(1 + floor((position + shift) / floor))
+  /// "log_floor": 1 + scale * ln(1 + floor((position + shift) / floor));
+  /// "log_ratio": 1 + scale * max(0, ln(position + shift) / ln(floor) - 1)
+  std::string form{};
   double scale = 0;
   double floor = 1;  ///< tokens
   double shift = 0;  ///< tokens (Llama 4: 1, Ministral 3: 0)

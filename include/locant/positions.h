@@ -102,6 +102,24 @@ void sinusoid_rows(const PositionEmbedding& embedding, const Numerics& numerics,
 /// std::out_of_range that names the position, the row and the table's end.
 [[nodiscard]] std::int64_t table_row(const PositionEmbedding& embedding, std::int64_t position);
 
+/// What a bias of form slopes adds to the scores of queries and keys at given positions. queries [Q], keys
+/// [K], out [heads, Q, K]; sequence_end is the largest key position. Under f64 frequencies each value is
+/// rounded once to f32; otherwise slope and distance are f32 and so is their product, rounded again to
+/// numerics.bias where it counts from the sequence's start; added before the scale, distance and product are
+/// rounded to numerics.bias_before_scale there. Throws SpecError on another
+/// form or shape.
+void slope_scores(const Bias& bias, const Numerics& numerics, View<const std::int64_t, 1> queries,
+                  View<const std::int64_t, 1> keys, View<float, 3> out);
+
+/// Rows of the relative table of a bias of form content that is a sinusoid: distances [T] = query - key, held
+/// at max_distance where there is one, rows [T, width]: sin .. cos ... Error as rotation_table. Throws
+/// SpecError on another form.
+void relative_rows(const Bias& bias, const Numerics& numerics, View<const std::int64_t, 1> distances,
+                   View<float, 2> rows);
+
+/// The factor on a query at that position, f64; 1 at negative positions. Throws SpecError on an unknown form.
+[[nodiscard]] double query_factor(const QueryScale& scale, std::int64_t position);
+
 /// ALiBi's slopes for any number of heads, f64 (Press et al. 2022, and its published code for counts
 /// that are no power of two). heads >= 1, bias_max > 0, else SpecError.
 [[nodiscard]] std::vector<double> alibi_slopes(std::int64_t heads, double bias_max = 8);
@@ -143,6 +161,21 @@ enum class Padding : std::uint8_t { none, left, right };
 /// Positions of a padded batch: content counts from `start` in each row, padding gets `pad_value`
 /// (transformers 5 writes 0, 4.x wrote 1). mask [B, T], 1 = token; out [B, T]. The mask may have holes.
 void masked_positions(View<const std::int64_t, 2> mask, std::int64_t start, std::int64_t pad_value,
+                      View<std::int64_t, 2> out);
+
+/// How a runtime counts a padded row when a call states no positions.
+enum class Counting : std::uint8_t {
+  content,  ///< the ones of the mask
+  columns   ///< from the left edge, padding too
+};
+struct PaddingRule {
+  Counting counting = Counting::content;
+  std::int64_t pad_value = 0;  ///< position of padding under `content`; -1 = the row before a table's first
+};
+/// The rule of a family ("gpt2", "opt", ...; an unknown one has none of its own) under a recipe.
+[[nodiscard]] PaddingRule padding_rule(std::string_view family, const Recipe& recipe);
+/// Positions of a padded batch by a rule; mask, start and out as in masked_positions().
+void padded_positions(View<const std::int64_t, 2> mask, std::int64_t start, const PaddingRule& rule,
                       View<std::int64_t, 2> out);
 
 /// Ids and mask of uneven rows as one padded batch of width max(row length).
@@ -252,6 +285,9 @@ struct MropeRules {
   double tokens_per_second = 1;  ///< steps scaled and whole_seconds
   std::int64_t pad_value = 0;    ///< transformers 5 writes 0, 4.x wrote 1
 };
+/// The rules of a family ("qwen2_vl", "qwen2_5_vl", ...) under a recipe. merge and tokens_per_second are the
+/// config's and stay as they are by default. Throws SpecError with the nearest name on another family.
+[[nodiscard]] MropeRules mrope_rules(std::string_view family, const Recipe& recipe);
 /// What stands where. Grids are in the order of their tokens, row after row of the batch.
 struct MropeInput {
   View<const std::int64_t, 2> kinds;  ///< [B, T]: 0 text, 1 image, 2 video ("mm_token_type_ids")

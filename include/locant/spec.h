@@ -34,9 +34,12 @@ struct EmbeddingSpec {
 struct HeadSpec {
   bool tied = false;
   std::string tied_key;  ///< the key that says so; empty = the family's default
+  /// transformers' class ties the head whatever tie_word_embeddings says (T5).
+  bool tied_regardless = false;
   bool bias = false;
-  double scale = 1;    ///< logits are multiplied by it
-  double softcap = 0;  ///< logits become softcap * tanh(logit / softcap); 0 = none
+  double scale = 1;       ///< logits are multiplied by it
+  std::string scale_key;  ///< the key that asks for it; empty = the family's default
+  double softcap = 0;     ///< logits become softcap * tanh(logit / softcap); 0 = none
 };
 
 struct MlpSpec {
@@ -80,6 +83,25 @@ struct LengthSpec {
   std::string configured_key;
 };
 
+/// How much a finding weighs.
+enum class Severity : std::uint8_t { note, warning, error };
+[[nodiscard]] std::string_view name_of(Severity severity) noexcept;
+
+/// A rule of the checker, and what its page (docs/rules/ID.md, `locant explain ID`) says.
+struct Rule {
+  std::string_view id;    ///< "C107"
+  std::string_view name;  ///< "factor-against-lengths"
+  Severity severity = Severity::note;
+  std::string_view summary;      ///< one sentence: what is so where it speaks
+  std::string_view needs;        ///< the evidence it reads
+  std::string_view example;      ///< lines of such evidence
+  std::string_view cannot_tell;  ///< what stays open where it speaks or is silent
+  std::string_view fix;
+};
+
+/// Rules about what a config says (family C), by id; notes of readers and facts carry their ids.
+[[nodiscard]] std::span<const Rule> config_rules() noexcept;
+
 /// Something odd in what a model says, or a key that nobody reads.
 struct Note {
   std::string text;    ///< one sentence
@@ -89,7 +111,7 @@ struct Note {
 
 struct ModelSpec {
   std::string family;  ///< "llama", "gpt2", ...
-  std::string format;  ///< "hf", "meta" (params.json) or "llama2c"
+  std::string format;  ///< "hf", "meta" (params.json), "llama2c" or "gguf"
   std::string path;    ///< of the config
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
@@ -136,5 +158,15 @@ enum class Reading : std::uint8_t {
 /// Reads the header of a llama2.c export, versions 0 to 2; the weights are not looked at. Throws FileError on
 /// a file that is too short, another version, or sizes that no model has.
 [[nodiscard]] ModelSpec read_llama2c(const std::string& path);
+
+/// Reads the keys of a GGUF file, with llama.cpp's meaning and defaults, and what only tensors tell: the tie
+/// and the biases by their names, the divisors of a rotation by their values. No other weight is read. The
+/// family is the name that transformers gives it, of a text model alone where it has two; an architecture
+/// that Locant does not know is read by the keys that most share (`generic`). `path` is the file or any part
+/// of a split one. Throws FileError: damaged, a key that llama.cpp demands is missing, of another type, or no
+/// size that a model has.
+[[nodiscard]] ModelSpec read_gguf(const std::string& path);
+/// Architectures that read_gguf() knows by name (general.architecture), sorted.
+[[nodiscard]] std::vector<std::string_view> gguf_architectures();
 
 }  // namespace locant

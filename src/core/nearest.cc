@@ -11,7 +11,9 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-/// Optimal string alignment distance; three rows of the table are kept.
+}  // namespace
+
+// Optimal string alignment; three rows of the table are kept.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> above(b.size() + 1);
@@ -32,6 +34,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row[b.size()];
 }
+
+namespace {
 
 template <class Name>
 std::string nearest_of(std::string_view name, std::span<const Name> names) {

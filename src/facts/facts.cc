@@ -12,7 +12,10 @@
 namespace locant {
 namespace {
 
-constexpr std::string_view kDefaultRecipe = "hf";
+/// Whose meaning a file of this format was made for.
+std::string_view default_recipe(const ModelSpec& spec) {
+  return spec.format == "gguf" ? "llama.cpp" : "hf";
+}
 
 void check_query(const FactsQuery& query) {
   if (query.distance && *query.distance < 0)
@@ -51,13 +54,15 @@ EmbeddingFacts embedding_facts(const ModelSpec& spec, const Recipe& recipe) {
   return facts;
 }
 
-HeadFacts head_facts(const ModelSpec& spec) {
+HeadFacts head_facts(const ModelSpec& spec, const Recipe& recipe) {
   HeadFacts head;
-  head.tied = spec.head.tied;
+  head.tied = spec.head.tied || (spec.head.tied_regardless && recipe.has(Quirk::head_tied_whatever_stated));
   head.tied_key = spec.head.tied_key;
   head.rows = spec.vocab;
   head.bias = spec.head.bias;
   head.scale = spec.head.scale;
+  const bool by_default = spec.format == "gguf" && spec.family == "minicpm" && spec.head.scale_key.empty();
+  if (by_default && recipe.has(Quirk::head_scale_inverted_by_default)) head.scale = 1 / head.scale;
   head.softcap = spec.head.softcap;
   return head;
 }
@@ -97,7 +102,8 @@ std::string_view name_of(ScaleRounding rounding) noexcept {
 
 Facts facts_of(const ModelSpec& spec, const FactsQuery& query) {
   check_query(query);
-  const Recipe& recipe = find_recipe(query.recipe.empty() ? kDefaultRecipe : std::string_view(query.recipe));
+  const Recipe& recipe =
+      find_recipe(query.recipe.empty() ? default_recipe(spec) : std::string_view(query.recipe));
   const Extent extent{.seen = query.distance.value_or(0), .capacity = query.capacity.value_or(0)};
   Facts facts;
   facts.recipe = recipe.name;
@@ -105,12 +111,13 @@ Facts facts_of(const ModelSpec& spec, const FactsQuery& query) {
   facts.capacity = query.capacity;
   facts.model = model_facts(spec);
   facts.embedding = embedding_facts(spec, recipe);
-  facts.head = head_facts(spec);
+  facts.head = head_facts(spec, recipe);
   facts.positions = position_facts(spec, recipe, extent);
   facts.attention = attention_facts(spec);
   facts.limits = limit_facts(spec, facts.positions, recipe, query);
   read_weight_headers(query.weights, facts);
   facts.notes.insert(facts.notes.end(), spec.notes.begin(), spec.notes.end());
+  note_recipe(spec, recipe, extent, facts);
   note_length_rules(facts);
   note_tables(facts);
   if (!facts.limits.memory.why_not.empty())

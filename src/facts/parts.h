@@ -25,6 +25,9 @@ struct StackView {
                                      const Recipe& recipe, const FactsQuery& query);
 [[nodiscard]] MemoryFacts memory_facts(const ModelSpec& spec, const std::vector<PositionFacts>& positions);
 
+/// Adds notes on what the recipe refuses or reads otherwise than `exact`, by rule. `facts` has its positions.
+void note_recipe(const ModelSpec& spec, const Recipe& recipe, const Extent& extent, Facts& facts);
+
 /// Fills names, dtype and parameters from the headers at `path`; leaves them where there are none.
 void read_weight_headers(const std::string& path, Facts& facts);
 

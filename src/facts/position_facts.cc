@@ -10,6 +10,16 @@ namespace locant {
 namespace {
 
 constexpr std::int64_t kFar = 1LL << 30;  // tokens; past every length that a config states
+constexpr std::string_view kNone = "none";
+
+bool plans_as_published(const StackPositions& positions, const Extent& extent) {
+  try {
+    (void)plan(positions, find_recipe("exact"), extent);
+  } catch (const SpecError&) {
+    return false;
+  }
+  return true;
+}
 
 std::optional<double> theta_of(const PositionSpec& spec, const Mechanism& mechanism) {
   if (mechanism.site != Site::rotation) return std::nullopt;
@@ -44,7 +54,12 @@ class StackEntries {
  public:
   StackEntries(const StackPositions& positions, const Recipe& recipe, const Extent& extent)
       : positions_(positions), recipe_(recipe), extent_(extent) {
-    (void)plan(positions, recipe, extent);  // a layer with two mechanisms of one site is refused
+    // A layer with two mechanisms of one site is refused. What only this recipe refuses is a fact.
+    try {
+      (void)plan(positions, recipe, extent);
+    } catch (const SpecError&) {
+      if (!plans_as_published(positions, extent)) throw;
+    }
   }
 
   std::vector<PositionFacts> take() {
@@ -63,10 +78,14 @@ class StackEntries {
     PositionFacts entry;
     entry.stack = positions_.stack;
     entry.mechanism = mechanism.name;
-    entry.plan = mechanism.plan(spec, recipe_, extent_);
     entry.parameters = spec.parameters;
     entry.theta = theta_of(spec, mechanism);
-    entry.length_rule = length_rule(spec, mechanism, recipe_);
+    try {
+      entry.plan = mechanism.plan(spec, recipe_, extent_);
+      entry.length_rule = length_rule(spec, mechanism, recipe_);
+    } catch (const SpecError& error) {
+      entry.refused = error.what();
+    }
     return entry;
   }
 
@@ -81,7 +100,7 @@ class StackEntries {
     PositionFacts entry = entry_of(spec);
     const auto same = [&](const PositionFacts& other) {
       return !other.layers.empty() && other.mechanism == entry.mechanism && other.plan == entry.plan &&
-             other.length_rule == entry.length_rule;
+             other.length_rule == entry.length_rule && other.refused == entry.refused;
     };
     const auto found = std::find_if(entries_.begin(), entries_.end(), same);
     seen_.push_back({&spec, static_cast<std::size_t>(found - entries_.begin())});
@@ -95,7 +114,7 @@ class StackEntries {
 
   void add_none(std::int64_t layer) {
     const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                    [](const PositionFacts& entry) { return !entry.plan; });
+                                    [](const PositionFacts& entry) { return entry.mechanism == kNone; });
     if (found != entries_.end()) {
       found->layers.push_back(layer);
       return;
@@ -103,7 +122,7 @@ class StackEntries {
     PositionFacts none;
     none.stack = positions_.stack;
     none.layers = {layer};
-    none.mechanism = "none";
+    none.mechanism = kNone;
     entries_.push_back(std::move(none));
   }
 
@@ -127,7 +146,12 @@ std::vector<StackView> stacks_of(const ModelSpec& spec) {
 }
 
 std::string_view site_of(const PositionFacts& facts) noexcept {
-  if (!facts.plan) return "none";
+  if (!facts.plan) {
+    for (const Mechanism& mechanism : mechanisms()) {
+      if (mechanism.name == facts.mechanism) return name_of(mechanism.site);
+    }
+    return kNone;
+  }
   if (std::holds_alternative<PositionEmbedding>(*facts.plan)) return name_of(Site::embedding);
   if (std::holds_alternative<Rotation>(*facts.plan)) return name_of(Site::rotation);
   return name_of(std::holds_alternative<Bias>(*facts.plan) ? Site::bias : Site::query_scale);

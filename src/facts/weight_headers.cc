@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names, dtype and number of parameters from the headers of safetensors files.
+// Names, dtype and number of parameters from the headers of safetensors and GGUF files.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -49,11 +49,31 @@ std::string weights_in(const std::string& path) {
   return {};
 }
 
+/// A file without tensors is a vocabulary alone.
+void read_gguf_headers(const std::string& path, Facts& facts) {
+  const GgufFile file(path);
+  if (file.tensors().empty()) return;
+  std::optional<std::int64_t> parameters = 0;
+  for (const GgufTensor& stored : file.tensors()) {
+    parameters = checked_add(*parameters, stored.size());
+    if (!parameters) break;
+  }
+  facts.model.parameters = parameters;
+  if (const GgufTensor* const found = file.find("token_embd.weight")) {
+    facts.embedding.tensor = found->name;
+    facts.embedding.dtype = dtype_of(found->type);
+    if (!facts.embedding.dtype) facts.embedding.block_type = name_of(found->type);
+  }
+  const GgufTensor* const head = file.find("output.weight");
+  facts.head.tensor = head != nullptr ? head->name : facts.head.tied ? facts.embedding.tensor : "";
+}
+
 }  // namespace
 
 void read_weight_headers(const std::string& path, Facts& facts) {
   const std::string weights = path.empty() ? path : weights_in(path);
   if (weights.empty()) return;
+  if (fs::path(weights).extension() == ".gguf") return read_gguf_headers(weights, facts);
   const SafetensorsFile file(weights);
   std::optional<std::int64_t> parameters = 0;
   for (const StoredTensor& stored : file.tensors()) {

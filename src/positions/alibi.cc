@@ -86,7 +86,9 @@ SitePlan plan_alibi(const PositionSpec& spec, const Recipe& recipe, const Extent
   }
   bias.slopes = read.has("slopes") ? read.list("slopes", bias.heads)
                                    : slopes_in(bias.heads, bias_max, recipe.numerics.frequency);
-  const std::size_t rounding = read.choice("slope_dtype", kRoundings);
+  std::size_t rounding = read.choice("slope_dtype", kRoundings);
+  const bool falcon = bias.scale_order == ScaleOrder::before_scale && !read.has("slope_dtype");
+  if (falcon && recipe.has(Quirk::slopes_bf16_before_scale)) rounding = 1;
   for (double& one : bias.slopes) one = rounded(one, rounding);
   return bias;
 }

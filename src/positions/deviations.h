@@ -9,7 +9,7 @@
 
 namespace locant::deviations {
 
-inline constexpr std::array<Deviation, 12> kHf = {{
+inline constexpr std::array<Deviation, 17> kHf = {{
     {.touches = Touches::positions,
      .what =
          "rope frequencies are 1 / theta^(2i/rotary_dim) with every step in f32, and so are the schedules",
@@ -36,7 +36,7 @@ inline constexpr std::array<Deviation, 12> kHf = {{
      .what = "without a schedule most families do not read partial_rotary_factor; with one, all do",
      .evidence = "transformers 5.24.0, compute_default_rope_parameters of 122 families against "
                  "modeling_rope_utils.py",
-     .tested_live = false,
+     .tested_live = true,
      .quirk = Quirk::partial_factor_ignored_by_default},
     {.touches = Touches::positions,
      .what = "sinusoidal tables in halves take frequencies, angles, sin and cos in f32",
@@ -50,9 +50,12 @@ inline constexpr std::array<Deviation, 12> kHf = {{
          "transformers 5.24.0, models/speecht5/modeling_speecht5.py, SpeechT5ScaledPositionalEncoding",
      .tested_live = true},
     {.touches = Touches::positions,
-     .what = "Marian's sinusoidal ladder is divided by half the width; Marian itself divides by one less",
-     .evidence = "transformers 5.24.0, models/marian/modeling_marian.py, create_weight; marian-dev c9f287db",
-     .tested_live = false,
+     .what = "the sinusoidal ladder of Marian and Pegasus is divided by half the width; both projects "
+             "themselves divide by one less",
+     .evidence =
+         "transformers 5.24.0, models/marian/modeling_marian.py and models/pegasus/modeling_pegasus.py, "
+         "create_weight; marian-dev c9f287db; google-research/pegasus 13fcf2b1, layers/timing.py",
+     .tested_live = true,
      .quirk = Quirk::sinusoid_whole_half},
     {.touches = Touches::positions,
      .what = "alibi slopes are f32 powers of an f32 base",
@@ -64,14 +67,48 @@ inline constexpr std::array<Deviation, 12> kHf = {{
      .tested_live = true},
     {.touches = Touches::position_ids,
      .what = "text after a video continues from its rows and columns; its time positions do not count",
-     .evidence = "huggingface/transformers c281a2de89 (2026-02-24), issue #45381",
-     .tested_live = false,
+     .evidence = "huggingface/transformers c281a2de89 (2026-02-24), issue #45381; 5.24.0, "
+                 "models/qwen2_vl/modeling_qwen2_vl.py, get_rope_index",
+     .tested_live = true,
      .quirk = Quirk::next_position_ignores_time},
     {.touches = Touches::position_ids,
-     .what = "XGLM without position ids counts from the left edge of a padded row",
-     .evidence = "transformers 4.30.2 to 5.24.0, models/xglm/modeling_xglm.py",
-     .tested_live = false,
+     .what =
+         "a call without position ids counts from the left edge of a padded row; XGLM did not before 4.30",
+     .evidence =
+         "transformers 5.24.0, models/gpt2/modeling_gpt2.py, models/llama/modeling_llama.py, and since "
+         "4.30.2 models/xglm/modeling_xglm.py",
+     .tested_live = true,
      .quirk = Quirk::padding_counted},
+    {.touches = Touches::positions,
+     .what = "yarn does not read truncate from the block of one layer type and rounds the edges there",
+     .evidence = "transformers 5.24.0, modeling_rope_utils.py, _compute_yarn_parameters",
+     .tested_live = true,
+     .quirk = Quirk::yarn_truncates_layer_types},
+    {.touches = Touches::positions,
+     .what = "yarn does not read extrapolation_factor",
+     .evidence = "transformers 5.24.0, modeling_rope_utils.py, _compute_yarn_parameters",
+     .tested_live = true,
+     .quirk = Quirk::yarn_ignores_extrapolation_factor},
+    {.touches = Touches::positions,
+     .what = "slopes that are added before the scores are scaled, those of Falcon, are bf16 in every "
+             "dtype, and so are their products with positions",
+     .evidence = "transformers 5.24.0, models/falcon/modeling_falcon.py, build_alibi_tensor",
+     .tested_live = true,
+     .quirk = Quirk::slopes_bf16_before_scale},
+    {.touches = Touches::positions,
+     .what = "alibi of BLOOM is slope times key position, rounded to the dtype the model runs in: in bf16 "
+             "neighbours at position 2047 differ by 0 or 8 where slope 0.707 says 0.707",
+     .evidence = "transformers 5.24.0, models/bloom/modeling_bloom.py, build_alibi_tensor",
+     .tested_live = true,
+     .quirk = Quirk::bias_in_run_dtype},
+    {.touches = Touches::head,
+     .what =
+         "the head of T5 and mT5 is the embedding whatever tie_word_embeddings says; false only leaves its "
+         "logits unscaled",
+     .evidence = "transformers 5.24.0, models/t5/configuration_t5.py and models/mt5/configuration_mt5.py, "
+                 "__post_init__",
+     .tested_live = true,
+     .quirk = Quirk::head_tied_whatever_stated},
 }};
 
 inline constexpr std::array<Deviation, 10> kVllm = {{
@@ -151,23 +188,30 @@ inline constexpr std::array<Deviation, 7> kSglang = {{
      .quirk = Quirk::sections_rescaled},
 }};
 
-inline constexpr std::array<Deviation, 11> kLlamaCpp = {{
+inline constexpr std::array<Deviation, 12> kLlamaCpp = {{
     {.touches = Touches::positions,
      .what = "on the CPU the angles of a position are a running f32 product over the pairs",
-     .evidence = "ggml d99724f2, src/ggml-cpu/ops.cpp, ggml_rope_cache_init"},
+     .evidence = "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), ggml_rope_ext; "
+                 "src/ggml-cpu/ops.cpp, ggml_rope_cache_init",
+     .tested_live = true},
     {.touches = Touches::positions,
      .what = "yarn overwrites the attention factor of the file",
-     .evidence = "llama.cpp 2026-08, src/llama-context.cpp, cparams.yarn_attn_factor; PR #17945",
+     .evidence = "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), a llama file with "
+                 "yarn_attn_factor; src/llama-context.cpp, PR #17945",
+     .tested_live = true,
      .quirk = Quirk::yarn_ignores_attention_factor},
     {.touches = Touches::positions,
-     .what =
-         "a file keeps mscale_all_dim alone; mscale is taken to be the same (DeepSeek-2) or 1, so that the "
-         "amplitude is 1 wherever the published values agree",
-     .evidence = "llama.cpp 2026-08, src/llama-context.cpp, rope_yarn_log_mul; discussion #7416",
+     .what = "a file keeps mscale_all_dim alone; mscale is taken to be 1, in DeepSeek-2 the same, so that "
+             "the amplitude is 1 wherever the published values agree",
+     .evidence = "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), mistral3 files with "
+                 "yarn_log_multiplier 1 and 0.5; src/llama-context.cpp, rope_yarn_log_mul; discussion #7416",
+     .tested_live = true,
      .quirk = Quirk::yarn_mscale_is_mscale_all_dim},
     {.touches = Touches::positions,
      .what = "yarn always rounds the edges of the mixed pairs: pair 17 of gpt-oss turns 76 % too fast",
-     .evidence = "ggml d99724f2, src/ggml.c, ggml_rope_yarn_corr_dims",
+     .evidence = "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), ggml_rope_ext; src/ggml.c, "
+                 "ggml_rope_yarn_corr_dims",
+     .tested_live = true,
      .quirk = Quirk::yarn_always_truncates},
     {.touches = Touches::positions,
      .what = "Grok-2's rope type \"original\" is converted to yarn",
@@ -180,7 +224,9 @@ inline constexpr std::array<Deviation, 11> kLlamaCpp = {{
      .quirk = Quirk::dynamic_ntk_never},
     {.touches = Touches::positions,
      .what = "longrope chooses by the context the runtime was opened with, once",
-     .evidence = "llama.cpp 2026-08, src/llama-model.cpp, get_rope_factors",
+     .evidence = "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), a phi3 file opened for 1024 and "
+                 "1280 tokens; src/llama-model.cpp, get_rope_factors",
+     .tested_live = true,
      .quirk = Quirk::longrope_by_capacity},
     {.touches = Touches::positions,
      .what = "the converter computes longrope's amplitude from the lengths",
@@ -190,54 +236,82 @@ inline constexpr std::array<Deviation, 11> kLlamaCpp = {{
      .what =
          "pairs that interleaved sections leave over follow a fourth axis, which is 0 in text: pairs 61 and "
          "62 of [24, 20, 20] never turn",
-     .evidence = "ggml d99724f2, src/ggml-cpu/ops.cpp, ggml_mrope_cache_init; src/llama-graph.cpp",
+     .evidence = "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), ggml_rope_multi; "
+                 "src/ggml-cpu/ops.cpp, ggml_mrope_cache_init; src/llama-graph.cpp",
+     .tested_live = true,
      .quirk = Quirk::sections_fourth_axis},
     {.touches = Touches::scale,
      .what = "Gemma's embedding scale sqrt(hidden) is not rounded to bf16: up to 0.24 % away",
-     .evidence = "llama.cpp 2026-08, src/models/gemma.cpp, ggml_scale",
+     .evidence = "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), a gemma file of width 640; "
+                 "src/models/gemma.cpp, ggml_scale",
+     .tested_live = true,
      .quirk = Quirk::embedding_scale_unrounded},
     {.touches = Touches::position_ids,
      .what = "text after an image or video continues from its rows and columns; time does not count",
      .evidence = "llama.cpp 2026-04, tools/mtmd/mtmd.cpp, mtmd_image_tokens_get_n_pos",
      .quirk = Quirk::next_position_ignores_time},
+    {.touches = Touches::head,
+     .what = "a MiniCPM file without logit_scale multiplies its logits by hidden/256 where it should divide",
+     .evidence = "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), minicpm files with and without "
+                 "logit_scale; src/models/minicpm.cpp, f_logit_scale",
+     .tested_live = true,
+     .quirk = Quirk::head_scale_inverted_by_default},
 }};
 
-inline constexpr std::array<Deviation, 8> kMlx = {{
+inline constexpr std::array<Deviation, 10> kMlx = {{
     {.touches = Touches::positions,
      .what = "frequencies and angles are f32",
-     .evidence = "mlx-lm 0.32.2, models/rope_utils.py; mlx, fast.rope"},
+     .evidence = "mlx-lm 0.32.2, models/rope_utils.py; mlx 0.32.4, fast.rope",
+     .tested_live = true},
     {.touches = Touches::positions,
      .what = "yarn does not read attention_factor",
      .evidence = "mlx-lm 0.32.2, models/rope_utils.py, initialize_rope; PR #1507 (closed)",
+     .tested_live = true,
      .quirk = Quirk::yarn_ignores_attention_factor},
     {.touches = Touches::positions,
      .what = "yarn's amplitude is g(mscale)/g(mscale_all_dim) with 1 and 0 where a config has none",
      .evidence = "mlx-lm 0.32.2, models/rope_utils.py, YarnRoPE.__init__",
+     .tested_live = true,
      .quirk = Quirk::yarn_mscale_defaults},
     {.touches = Touches::positions,
      .what = "yarn always rounds the edges of the mixed pairs",
      .evidence = "mlx-lm 0.32.2, models/rope_utils.py, YarnRoPE, yarn_find_correction_range",
+     .tested_live = true,
      .quirk = Quirk::yarn_always_truncates},
     {.touches = Touches::positions,
      .what = "yarn without an original length takes 4096",
      .evidence = "mlx-lm 0.32.2, models/rope_utils.py, YarnRoPE.__init__",
+     .tested_live = true,
      .quirk = Quirk::yarn_original_is_4096},
     {.touches = Touches::positions,
      .what = "telechat3-yarn is plain yarn: 0.1 ln(factor) for 0.07 ln(factor)",
      .evidence = "mlx-lm 0.32.2, models/rope_utils.py, initialize_rope; vLLM d5a17e05, "
                  "telechat3_scaling_rope.py has 0.07",
+     .tested_live = true,
      .quirk = Quirk::yarn_plain_telechat_magnitude},
     {.touches = Touches::positions,
      .what = "longrope uses the long factors for every text",
      .evidence = "mlx-lm 0.32.2, models/rope_utils.py, SuScaledRoPE.__init__",
+     .tested_live = true,
      .quirk = Quirk::longrope_always_long},
     {.touches = Touches::positions,
      .what = "longrope takes its amplitude from the lengths and reads neither attention_factor nor factor",
      .evidence = "mlx-lm 0.32.2, models/rope_utils.py, SuScaledRoPE.__init__",
+     .tested_live = true,
      .quirk = Quirk::longrope_ignores_attention_factor},
+    {.touches = Touches::positions,
+     .what = "yarn does not read extrapolation_factor",
+     .evidence = "mlx-lm 0.32.2, models/rope_utils.py, YarnRoPE.__init__",
+     .tested_live = true,
+     .quirk = Quirk::yarn_ignores_extrapolation_factor},
+    {.touches = Touches::positions,
+     .what = "position sections are not read: every pair follows the one position of a token",
+     .evidence = "mlx-lm 0.32.2, models/rope_utils.py, initialize_rope",
+     .tested_live = true,
+     .quirk = Quirk::sections_ignored},
 }};
 
-inline constexpr std::array<Deviation, 8> kTensorrtLlm = {{
+inline constexpr std::array<Deviation, 10> kTensorrtLlm = {{
     {.touches = Touches::positions,
      .what = "tables are computed with numpy in f32",
      .evidence = "TensorRT-LLM, tensorrt_llm/functional.py, RopeEmbeddingUtils"},
@@ -271,64 +345,122 @@ inline constexpr std::array<Deviation, 8> kTensorrtLlm = {{
      .evidence = "TensorRT-LLM 000a01de, tensorrt_llm/functional.py, "
                  "create_sinusoidal_positions_long_rope_for_attention_plugin",
      .quirk = Quirk::longrope_ignores_attention_factor},
+    {.touches = Touches::positions,
+     .what = "yarn does not read extrapolation_factor",
+     .evidence = "TensorRT-LLM 000a01de, _torch/attention_backend/interface.py, RopeParams.from_config",
+     .quirk = Quirk::yarn_ignores_extrapolation_factor},
+    {.touches = Touches::positions,
+     .what = "rotary_emb_base is taken for rotary_dim where the latter is not stated (GPT-NeoX)",
+     .evidence = "TensorRT-LLM 000a01de, _torch/attention_backend/interface.py, RopeParams.from_config",
+     .quirk = Quirk::base_taken_for_width},
 }};
 
-inline constexpr std::array<Deviation, 8> kCtranslate2 = {{
+inline constexpr std::array<Deviation, 10> kCtranslate2 = {{
     {.touches = Touches::positions,
      .what = "frequencies and angles are f32",
-     .evidence = "CTranslate2 0d8bcd36, src/layers/attention.cc, RotaryEmbeddings::initialize"},
+     .evidence = "CTranslate2 4.8.5, Generator.forward_batch of a converted llama; src/layers/attention.cc, "
+                 "RotaryEmbeddings::initialize",
+     .tested_live = true},
     {.touches = Touches::positions,
      .what = "the converter refuses yarn",
      .evidence = "CTranslate2 4.8.5, converters/transformers.py, get_rotary_params",
+     .tested_live = true,
      .quirk = Quirk::yarn_refused},
     {.touches = Touches::positions,
      .what = "the converter refuses dynamic NTK",
      .evidence = "CTranslate2 4.8.5, converters/transformers.py, get_rotary_params",
+     .tested_live = true,
      .quirk = Quirk::dynamic_ntk_refused},
     {.touches = Touches::positions,
      .what = "the converter refuses proportional rope",
      .evidence = "CTranslate2 4.8.5, converters/transformers.py, get_rotary_params",
+     .tested_live = true,
      .quirk = Quirk::proportional_refused},
     {.touches = Touches::positions,
-     .what = "longrope chooses by the rows of its table: 2048, then the tokens needed and 2048 more",
-     .evidence = "CTranslate2 0d8bcd36, src/layers/attention.cc, RotaryEmbeddings::apply and initialize",
+     .what = "longrope chooses by the rows of its table: 2048, or the tokens of a longer text; decoding past "
+             "them adds 2048",
+     .evidence = "CTranslate2 4.8.5, Generator.forward_batch; src/layers/attention.cc, "
+                 "RotaryEmbeddings::apply and initialize",
+     .tested_live = true,
      .quirk = Quirk::longrope_by_table},
     {.touches = Touches::positions,
      .what = "longrope takes its amplitude from the lengths and reads neither attention_factor nor factor",
-     .evidence = "CTranslate2 0d8bcd36, src/layers/attention.cc, RotaryEmbeddings::initialize",
+     .evidence =
+         "CTranslate2 4.8.5, Generator.forward_batch; src/layers/attention.cc, RotaryEmbeddings::initialize",
+     .tested_live = true,
      .quirk = Quirk::longrope_ignores_attention_factor},
+    {.touches = Touches::positions,
+     .what = "the ratio of longrope's lengths is rounded down to a whole number",
+     .evidence =
+         "CTranslate2 4.8.5, Generator.forward_batch; src/layers/attention.cc, RotaryEmbeddings::initialize",
+     .tested_live = true,
+     .quirk = Quirk::longrope_whole_ratio},
+    {.touches = Touches::positions,
+     .what = "llama3 scales nothing: the converter has no place for the factor",
+     .evidence =
+         "CTranslate2 4.8.5, specs/attention_spec.py, rotary_scaling_factor; converters/transformers.py, "
+         "LlamaLoader",
+     .tested_live = true,
+     .quirk = Quirk::llama3_ignores_factor},
     {.touches = Touches::positions,
      .what = "Marian's converted sinusoidal ladder is divided by half the width; Marian itself divides by "
              "one less",
-     .evidence = "CTranslate2 0d8bcd36, converters/transformers.py; marian-dev c9f287db",
+     .evidence =
+         "CTranslate2 4.8.5, converters/marian.py, _make_sinusoidal_position_encodings; marian-dev c9f287db",
+     .tested_live = true,
      .quirk = Quirk::sinusoid_whole_half},
     {.touches = Touches::positions,
      .what = "sinusoidal tables made at run time start at position 1",
-     .evidence = "CTranslate2 0d8bcd36, src/layers/common.cc, SinusoidalPositionEncoder",
+     .evidence = "CTranslate2 4.8.5, Encoder.forward_batch; src/layers/common.cc, SinusoidalPositionEncoder",
+     .tested_live = true,
      .quirk = Quirk::sinusoid_starts_at_one},
 }};
 
-inline constexpr std::array<Deviation, 5> kOnnxruntime = {{
+inline constexpr std::array<Deviation, 8> kOnnxruntime = {{
     {.touches = Touches::positions,
      .what = "tables are computed with torch in f32 when the graph is built",
      .evidence =
-         "onnxruntime-genai 0.18.0, models/builders/base.py, make_rotary_embedding_caches_from_scratch"},
+         "onnxruntime-genai 0.18.0, models/builders/base.py, make_rotary_embedding_caches_from_scratch; "
+         "onnxruntime 1.32.0, RotaryEmbedding and GroupQueryAttention",
+     .tested_live = true},
     {.touches = Touches::positions,
      .what = "yarn never rounds the edges of the mixed pairs",
      .evidence = "onnxruntime-genai 0.18.0, models/builders/base.py, make_inv_freq_rescaled_with_ntk",
+     .tested_live = true,
      .quirk = Quirk::yarn_never_truncates},
     {.touches = Touches::positions,
      .what = "yarn does not read attention_factor",
      .evidence = "onnxruntime-genai 0.18.0, models/builders/base.py, make_rope_init",
+     .tested_live = true,
      .quirk = Quirk::yarn_ignores_attention_factor},
     {.touches = Touches::positions,
      .what = "yarn with mscale and without mscale_all_dim takes mscale itself as the amplitude",
      .evidence = "onnxruntime-genai 0.18.0, models/builders/base.py, make_mscale",
+     .tested_live = true,
      .quirk = Quirk::yarn_mscale_alone_is_amplitude},
     {.touches = Touches::positions,
-     .what = "the builder refuses dynamic NTK (Hunyuan's alpha is baked into the base)",
-     .evidence = "onnxruntime-genai 0.18.0, models/builders/base.py, make_rope_init; builders/hunyuan.py",
+     .what = "longrope takes its amplitude from the lengths and reads neither attention_factor nor factor",
+     .evidence = "onnxruntime-genai 0.18.0, models/builders/phi.py, make_rope_init",
+     .tested_live = true,
+     .quirk = Quirk::longrope_ignores_attention_factor},
+    {.touches = Touches::positions,
+     .what = "proportional rope does not read factor",
+     .evidence = "onnxruntime-genai 0.18.0, models/builders/gemma.py, make_proportional_rope_caches",
+     .tested_live = true,
+     .quirk = Quirk::proportional_ignores_factor},
+    {.touches = Touches::positions,
+     .what =
+         "the builder refuses dynamic NTK (Hunyuan's alpha is baked into the base; a llama is built as if "
+         "it had no schedule but llama3)",
+     .evidence = "onnxruntime-genai 0.18.0, models/builders/base.py, make_rope_init; builders/hunyuan.py, "
+                 "builders/llama.py",
+     .tested_live = true,
      .quirk = Quirk::dynamic_ntk_refused},
+    {.touches = Touches::positions,
+     .what = "yarn does not read extrapolation_factor",
+     .evidence = "onnxruntime-genai 0.18.0, models/builders/base.py, make_inv_freq_rescaled_with_ntk",
+     .tested_live = true,
+     .quirk = Quirk::yarn_ignores_extrapolation_factor},
 }};
 
 }  // namespace locant::deviations

@@ -169,6 +169,7 @@ void biases(Found& found, const Bias& a, const Bias& b) {
   word(found, kSite, "scale_order", order(a.scale_order), order(b.scale_order));
   word(found, kSite, "bidirectional", a.bidirectional ? "yes" : "no", b.bidirectional ? "yes" : "no");
   number(found, kSite, "terms", a.terms, b.terms);
+  frequencies(found, kSite, a.inv_freq, b.inv_freq);
 }
 
 void query_scales(Found& found, const QueryScale& a, const QueryScale& b) {

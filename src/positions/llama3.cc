@@ -30,7 +30,8 @@ constexpr auto kParameters = with_rotary(kOwn);
 SitePlan plan_llama3(const PositionSpec& spec, const Recipe& recipe, const Extent&) {
   const Parameters read(kName, spec, kParameters);
   Rotary rotary = read_rotary(read, recipe);
-  const double factor = read.positive("factor");
+  const double stated = read.positive("factor");
+  const double factor = recipe.has(Quirk::llama3_ignores_factor) ? 1 : stated;
   const auto length = static_cast<double>(read.integer("original_length", {.min = 1, .max = kMaxRows}));
   const double low = read.positive("low_freq_factor", 1);
   const double high = read.positive("high_freq_factor", 4);
@@ -44,14 +45,15 @@ SitePlan plan_llama3(const PositionSpec& spec, const Recipe& recipe, const Exten
     const auto shortest = static_cast<Real>(length / high);
     auto power = powers<Real>(rotary.theta, rotary.rotation.width);
     for (Real& one : power) {
+      // A number over a tensor is, in torch, the number times the rounded reciprocal.
       const Real w = 1 / one;
-      const Real wave = static_cast<Real>(2 * std::numbers::pi) / w;
+      const Real wave = 1 / w * static_cast<Real>(2 * std::numbers::pi);
       one = w;
       if (wave > longest) {
         one = w / static_cast<Real>(factor);
       } else if (wave >= shortest && low < high) {
         const Real keep =
-            (static_cast<Real>(length) / wave - static_cast<Real>(low)) / static_cast<Real>(high - low);
+            (1 / wave * static_cast<Real>(length) - static_cast<Real>(low)) / static_cast<Real>(high - low);
         one = (1 - keep) * w / static_cast<Real>(factor) + keep * w;
       }
     }

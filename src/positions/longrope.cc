@@ -2,6 +2,7 @@
 // LongRoPE ("su"): inv_freq[i] = 1 / (f[i] theta^(2i/d)), f = the long factors once the text is longer than
 // the original length, the short ones before; amplitude sqrt(1 + ln(s)/ln(original length)), s the ratio of
 // lengths (Ding et al. 2024).
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -50,7 +51,7 @@ bool past_original(const Lengths& lengths, const Recipe& recipe, const Extent& e
   }
   if (recipe.has(Quirk::longrope_by_table)) {
     constexpr std::int64_t kRows = 2048;
-    return (extent.seen <= kRows ? kRows : extent.seen + kRows) > lengths.original;
+    return std::max(kRows, extent.seen) > lengths.original;
   }
   return extent.seen - (recipe.has(Quirk::longrope_one_later) ? 1 : 0) > lengths.original;
 }
@@ -67,7 +68,8 @@ double amplitude_of(const Parameters& read, const Lengths& lengths, bool past, c
   const bool lengths_only = recipe.has(Quirk::longrope_ignores_attention_factor) &&
                             !(read.has("attention_factor") && key.empty()) &&
                             !key.ends_with("rope.scaling.attn_factor");
-  const double ratio = static_cast<double>(lengths.most) / original;
+  double ratio = static_cast<double>(lengths.most) / original;
+  if (recipe.has(Quirk::longrope_whole_ratio)) ratio = std::floor(ratio);
   const double stated_ratio = read.positive("factor", ratio);
   const double s = lengths_only ? ratio : stated_ratio;
   const double formula = s <= 1 ? 1 : std::sqrt(1 + std::log(s) / std::log(original));

@@ -17,6 +17,12 @@ constexpr Numerics kF32 = {.frequency = DType::f32,
                            .angle = AngleNumerics::f32_product,
                            .table = DType::f32,
                            .run_dtype = DType::f32};
+constexpr Numerics kTransformers = {.frequency = DType::f32,
+                                    .angle = AngleNumerics::f32_product,
+                                    .table = DType::f32,
+                                    .run_dtype = DType::f32,
+                                    .bias = DType::f32,
+                                    .bias_before_scale = DType::bf16};
 // ggml has no frequencies: its running product starts from the f32 ratio of two of them, taken exactly here.
 constexpr Numerics kRunning = {.frequency = DType::f64,
                                .angle = AngleNumerics::f32_running,
@@ -30,7 +36,7 @@ constexpr std::array<Recipe, 9> kRecipes = {{
      .deviations = {}},
     {.name = "hf",
      .summary = "Hugging Face transformers with dtype=float32: f32 frequencies, f32 angles",
-     .numerics = kF32,
+     .numerics = kTransformers,
      .deviations = deviations::kHf},
     {.name = "vllm",
      .summary = "vLLM: f32 tables, lengths decided when the server starts",
@@ -76,6 +82,7 @@ Numerics numerics_of(const Recipe& recipe, DType run_dtype) {
   Numerics numerics = recipe.numerics;
   numerics.run_dtype = run_dtype;
   if (recipe.has(Quirk::table_in_run_dtype)) numerics.table = run_dtype;
+  if (recipe.has(Quirk::bias_in_run_dtype)) numerics.bias = run_dtype;
   return numerics;
 }
 

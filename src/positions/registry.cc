@@ -21,9 +21,11 @@ Mechanism llama3();
 Mechanism proportional();
 Mechanism by_parts();
 Mechanism attention_temperature();
+Mechanism logn();
 Mechanism alibi();
 Mechanism t5_buckets();
 Mechanism deberta();
+Mechanism xlnet();
 Mechanism sinusoidal();
 Mechanism learned();
 Mechanism token_types();
@@ -41,9 +43,11 @@ std::span<const Mechanism> mechanisms() noexcept {
       proportional(),
       by_parts(),
       attention_temperature(),
+      logn(),
       alibi(),
       t5_buckets(),
       deberta(),
+      xlnet(),
       sinusoidal(),
       learned(),
       token_types(),

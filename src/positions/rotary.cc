@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kPairings = {"half", "interleaved"};
 constexpr std::array<std::string_view, 3> kLayouts = {"chunked", "interleaved", "ernie"};
+constexpr std::array<std::string_view, 3> kActsOn = {"qk", "qkv", "qkv_inverse"};
 constexpr std::size_t kMostAxes = 4;
 
 /// Sections stretched to `pairs` the way SGLang does it: rounded down, at least 1, the rest to the last.
@@ -53,6 +54,7 @@ std::vector<std::int64_t> read_axes(const Parameters& read, std::int64_t pairs, 
   const std::vector<std::int64_t> sections = read_sections(read, pairs, recipe);
   const std::size_t layout = read.choice("axis_layout", kLayouts);
   std::vector<std::int64_t> axis;
+  if (recipe.has(Quirk::sections_ignored)) return axis;
   axis.reserve(static_cast<std::size_t>(pairs));
   if (layout == 0) {
     for (std::size_t a = 0; a < sections.size(); ++a) {
@@ -75,6 +77,11 @@ std::vector<std::int64_t> read_axes(const Parameters& read, std::int64_t pairs, 
   return axis;
 }
 
+ActsOn read_acts_on(const Parameters& read) {
+  const std::size_t on = read.choice("acts_on", kActsOn);
+  return {.q = true, .k = true, .v = on > 0, .output_inverse = on == 2};
+}
+
 }  // namespace
 
 Rotary read_rotary(const Parameters& read, const Recipe& recipe) {
@@ -87,6 +94,13 @@ Rotary read_rotary(const Parameters& read, const Recipe& recipe) {
   if (width > rotation.head_dim) {
     read.fail("rotary_dim", fmt::format("must be at most head_dim {}", rotation.head_dim),
               std::to_string(width));
+  }
+  // RopeParams.from_config asks for rotary_dim or rotary_emb_base, whichever is there first.
+  if (recipe.has(Quirk::base_taken_for_width) && read.key("theta").ends_with("rotary_emb_base") &&
+      !read.key("rotary_dim").ends_with("rotary_dim")) {
+    read.fail("rotary_dim",
+              fmt::format("is read from rotary_emb_base by {} and must be a width", recipe.name),
+              fmt::format("{}", rotary.theta));
   }
   rotation.width = width;
   rotation.offset = read.integer("rotary_offset", {.min = 0, .max = kMaxHeadDim}, 0);
@@ -104,6 +118,8 @@ Rotary read_rotary(const Parameters& read, const Recipe& recipe) {
   if (std::abs(rotation.sign) != 1) {
     read.fail("sign", "must be 1 or -1", fmt::format("{}", rotation.sign));
   }
+  rotation.acts_on = read_acts_on(read);
+  rotation.shared_key = read.integer("shared_key", {.min = 0, .max = 1}, 0) == 1;
   rotation.axis = read_axes(read, width / 2, recipe);
   if (read.has("divisors")) {
     rotary.divisors = read.list("divisors", width / 2);

@@ -11,7 +11,7 @@
 
 namespace locant {
 
-inline constexpr std::array<ParameterDescription, 10> kRotaryParameters = {{
+inline constexpr std::array<ParameterDescription, 12> kRotaryParameters = {{
     {"theta", "1", "10000", "rope_theta rope_parameters.rope_theta rotary_emb_base rope.freq_base",
      "base of the frequency ladder"},
     {"head_dim", "elements", "", "head_dim attention.key_length", "width of one head"},
@@ -28,6 +28,10 @@ inline constexpr std::array<ParameterDescription, 10> kRotaryParameters = {{
     {"axis_layout", "1", "chunked", "mrope_interleaved",
      "how pairs follow the axes: chunked (one section after another), interleaved (0, 1, 2, 0, 1, 2, ..) or "
      "ernie (rows and columns in turn, then time; sections are row, column, time)"},
+    {"acts_on", "1", "qk", "",
+     "what is rotated: qk, qkv (RoFormer with rotary_value) or qkv_inverse (and the attention output is "
+     "rotated back at the query's position: DeepSeek-V4)"},
+    {"shared_key", "1", "0", "", "1 where all heads share one rotated key (MLA), else 0"},
     {"divisors", "1 per pair", "none", "rope_freqs.weight", "what the frequency of each pair is divided by"},
 }};
 

@@ -68,7 +68,10 @@ double amplitude_of(const Parameters& read, double factor, std::size_t declared,
   const bool ignored = recipe.has(Quirk::yarn_ignores_mscale_pair);
   if (ignored && declared != kDeepseek) return g(1);
   if (ignored || recipe.has(Quirk::yarn_mscale_defaults)) return g(read.number("mscale", 1)) / g(all);
-  if (recipe.has(Quirk::yarn_mscale_is_mscale_all_dim)) return all != 0 ? 1 : g(1);
+  if (recipe.has(Quirk::yarn_mscale_is_mscale_all_dim)) {
+    if (all == 0) return g(1);
+    return declared == kDeepseek || mscale == all ? 1 : g(1) / g(all);
+  }
   if (recipe.has(Quirk::yarn_mscale_alone_is_amplitude) && mscale > 0 && all == 0) return mscale;
   return mscale != 0 && all != 0 ? g(mscale) / g(all) : g(1);
 }
@@ -88,8 +91,17 @@ double factor_of(const Parameters& read, double original) {
   return read.positive("factor", most / original);
 }
 
+/// "rope_parameters.full_attention.truncate": from the block of one layer type.
+bool of_layer_type(std::string_view key) {
+  constexpr std::string_view kBlock = "rope_parameters.";
+  const std::size_t block = key.find(kBlock);
+  return block != std::string_view::npos && key.find('.', block + kBlock.size()) != std::string_view::npos;
+}
+
 BandEdges edges_of(const Parameters& read, const Recipe& recipe) {
   const bool stated = read.integer("truncate", {.min = 0, .max = 1}, 1) == 1;
+  if (recipe.has(Quirk::yarn_truncates_layer_types) && of_layer_type(read.key("truncate")))
+    return BandEdges::whole;
   if (recipe.has(Quirk::yarn_always_truncates)) return BandEdges::whole;
   if (recipe.has(Quirk::yarn_never_truncates)) return BandEdges::real;
   return stated ? BandEdges::whole : BandEdges::real;
@@ -109,7 +121,8 @@ SitePlan plan_yarn(const PositionSpec& spec, const Recipe& recipe, const Extent&
   const Turns turns = {.many = read.positive("beta_fast", 32),
                        .few = read.positive("beta_slow", 1),
                        .length = quadrupled ? 4 * original : original};
-  const double kept = read.number("extrapolation_factor", 1);
+  const double stated = read.number("extrapolation_factor", 1);
+  const double kept = recipe.has(Quirk::yarn_ignores_extrapolation_factor) ? 1 : stated;
   const Band band = band_of(rotary.theta, rotary.rotation.width, turns, edges_of(read, recipe));
   const std::size_t declared = read.choice("declared", kDeclared);
   const bool unscaled = declared == kOriginal && !recipe.has(Quirk::yarn_reads_grok_original);

@@ -24,6 +24,8 @@ namespace locant {
 /// Of any size in a config: a product of two stays in 64 bits.
 inline constexpr std::int64_t kLargestSize = (1LL << 31) - 1;
 
+enum class JsonKind : std::uint8_t { whole, number, flag, list, object };
+
 /// Names of one fact, the canonical one first; transformers' attribute_map makes several valid.
 class Keys {
  public:
@@ -51,15 +53,20 @@ class Config {
   /// From here on refuse() and require() write into notes() instead of throwing, here and in nested objects.
   void tolerate();
   [[nodiscard]] bool tolerant() const noexcept { return notes_ != nullptr; }
-  /// Throws SpecError "path: key must be rule, got value", or notes it where the config is tolerant.
-  void refuse(std::string_view key, std::string_view rule) const;
+  /// The object is a default of the class and not in the file.
+  [[nodiscard]] bool by_default() const noexcept { return is_default_; }
+  /// Throws SpecError "path: key must be rule, got value", or notes it under the rule of that id where the
+  /// config is tolerant.
+  void refuse(std::string_view key, std::string_view rule, std::string_view id = {}) const;
   void note(Note note) const;
   void note(std::string sentence) const { note(Note{.text = std::move(sentence)}); }
+  /// Notes "path: key what" under the rule of that id, about a key of this object.
+  void odd(std::string_view id, std::string_view key, std::string_view what) const;
   [[nodiscard]] std::vector<Note> notes() const;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   /// The first of the names that is stated and not null; "" otherwise. All present names count as read.
-  /// SpecError when two of them disagree.
+  /// SpecError when two of them disagree, a note (C101) where the config is tolerant.
   std::string_view present(const Keys& keys);
   /// The dotted key that states it; "" when only a default does.
   std::string stated(const Keys& keys);
@@ -68,7 +75,8 @@ class Config {
   [[nodiscard]] std::string full_key(std::string_view key) const { return inside_ + std::string(key); }
 
   /// Each throws SpecError "path: key must be ..., got ...". Null counts as absent. Integers end at
-  /// kLargestSize.
+  /// kLargestSize. A tolerant config reads "4096", 4096.0, "true" or 1 as what they plainly mean and notes it
+  /// (C105).
   std::optional<std::int64_t> integer(const Keys& keys, std::int64_t least);
   std::int64_t required_integer(const Keys& keys, std::int64_t least);
   std::optional<double> number(const Keys& keys);
@@ -88,6 +96,8 @@ class Config {
   void require(std::string_view key, const Json& value, std::string_view why);
   [[nodiscard]] std::vector<std::string> unread() const;
   [[nodiscard]] std::vector<std::string> members() const;
+  /// Names that a getter asked for and that do not stand in the object.
+  [[nodiscard]] std::vector<std::string> asked_in_vain() const;
   [[nodiscard]] const Json& value(std::string_view key) const;  ///< as stated; null when absent
   [[nodiscard]] bool has(std::string_view key) const { return object_.contains(std::string(key)); }
 
@@ -100,6 +110,8 @@ class Config {
   };
   /// The stated value, else the default; a null pointer when there is neither.
   Found find(const Keys& keys);
+  /// The value, or what a value of another JSON type plainly means, noted; always itself in a strict config.
+  [[nodiscard]] Json meant(std::string_view key, const Json& value, JsonKind wanted) const;
 
   std::string path_;
   Json object_;
@@ -107,6 +119,7 @@ class Config {
   Json defaults_ = Json::object();
   bool is_default_ = false;  ///< the object itself comes from the defaults
   std::set<std::string, std::less<>> read_;
+  std::set<std::string, std::less<>> asked_;
   std::shared_ptr<std::vector<Note>> notes_;
 };
 

@@ -14,6 +14,7 @@
 #include "formats/json.h"
 #include "locant/spec.h"
 #include "spec/config.h"
+#include "spec/config_lint.h"
 #include "spec/hf_family.h"
 
 namespace locant {
@@ -241,8 +242,9 @@ ModelSpec read_object(Config& outer, Reading reading) {
   read_trained_length(spec);
   config.ignore(family.ignored);
   refuse_other_kinds(config);
+  judge_keys(outer, config, spec);
   spec.notes = config.notes();
-  std::vector<Note> unread = judge_unread(config);
+  std::vector<Note> unread = judge_unread(config, family);
   std::move(unread.begin(), unread.end(), std::back_inserter(spec.notes));
   if (spec.generic) {
     spec.notes.insert(
@@ -275,6 +277,10 @@ ModelSpec read_hf_config(const std::string& path, Reading reading) {
   if (!json.is_object()) throw SpecError(fmt::format("{}: a config must be a JSON object", file));
   Config config(file, std::move(json));
   ModelSpec spec = read_object(config, reading);
+  if (config.tolerant()) {
+    judge_lengths(spec);
+    judge_tokenizer(fs::path(file).parent_path().string(), spec);
+  }
   drop_repeats(spec.notes);
   return spec;
 }

@@ -87,7 +87,7 @@ void finish_opt(Config& config, ModelSpec& spec, const HfFamily& family) {
 void finish_ctrl(Config&, ModelSpec& spec, const HfFamily&) {
   PositionSpec sinusoidal{.mechanism = "sinusoidal", .parameters = {}};
   sinusoidal.set("width", spec.hidden);
-  sinusoidal.set("dialect", std::string("marian"));
+  sinusoidal.set("dialect", std::string("ctrl"));
   spec.positions.embedding = {sinusoidal};
   no_layer(spec);
   scale_embedding(spec, std::sqrt(static_cast<double>(spec.hidden)), {});

@@ -24,7 +24,9 @@ void finish_falcon(Config& config, ModelSpec& spec, const HfFamily& family) {
   if (config.flag({"alibi"}).value_or(false)) {
     PositionSpec alibi = slopes(spec);
     alibi.set("scale_order", std::string("before_scale"));
+    alibi.set("counts_from", std::string("sequence_start"));
     every_layer(spec, alibi);
+    config.ignore(std::array<std::string_view, 1>{"rope_theta"});  // the class writes it all the same
   } else {
     every_layer(spec, read_rope(config, family.rope, whole_head(spec)));
   }
@@ -46,6 +48,7 @@ void finish_mpt(Config& config, ModelSpec& spec, const HfFamily& family) {
   no_layer(spec);
   if (alibi) {
     PositionSpec bias = slopes(spec);
+    bias.set("counts_from", std::string("sequence_end"));
     if (attention) {
       if (const auto most = attention->number({"alibi_bias_max"})) {
         bias.set("bias_max", *most, attention->stated({"alibi_bias_max"}));
@@ -159,14 +162,19 @@ void finish_deberta(Config& config, ModelSpec& spec, const HfFamily& family) {
 
 // Relative sinusoids of Transformer-XL inside the scores.
 void finish_xlnet(Config& config, ModelSpec& spec, const HfFamily&) {
-  no_layer(spec);
   const std::string type = config.word({"attn_type"}).value_or("bi");
   for (AttentionSpec& attention : spec.attention) attention.bidirectional = type == "bi";
-  config.note(
-      fmt::format("{}: positions of {} are the relative sinusoids of Transformer-XL, no mechanism of Locant",
-                  config.path(), spec.family));
   spec.head.bias = true;
-  (void)config.integer({"clamp_len"}, -1);
+  PositionSpec relative{.mechanism = "xlnet", .parameters = {}};
+  relative.set("heads", spec.heads);
+  relative.set("width", spec.hidden);
+  const Keys clamp = {"clamp_len"};
+  if (const auto most = config.integer(clamp, -1); most && *most > 0) {
+    relative.set("clamp", *most, config.stated(clamp));
+  }
+  relative.set("direction", std::string(type == "bi" ? "bidirectional" : "causal"),
+               config.stated({"attn_type"}));
+  every_layer(spec, relative);
 }
 
 HfFamily deberta(std::string_view name) {

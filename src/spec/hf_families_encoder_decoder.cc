@@ -97,6 +97,7 @@ void finish_marian(Config& config, ModelSpec& spec, const HfFamily&) {
 void finish_m2m_100(Config& config, ModelSpec& spec, const HfFamily&) {
   StackSpec& encoder = open_stacks(config, spec);
   PositionSpec rows = sinusoidal("halves", spec.hidden);
+  rows.set("stored", std::int64_t{1});
   rows.set("offset", std::int64_t{2});
   if (spec.embedding.padding_id) {
     rows.set("zero_row", *spec.embedding.padding_id, config.stated({"pad_token_id"}));
@@ -111,7 +112,9 @@ void finish_whisper(Config& config, ModelSpec& spec, const HfFamily&) {
   const Keys target = {"max_target_positions"};
   const std::int64_t rows = config.integer(target, 1).value_or(448);
   spec.positions.embedding = {learned(rows, config.stated(target), spec.hidden, 0)};
-  encoder.positions.embedding = {sinusoidal("halves", spec.hidden)};
+  PositionSpec rows_of_encoder = sinusoidal("halves", spec.hidden);
+  rows_of_encoder.set("stored", std::int64_t{1});
+  encoder.positions.embedding = {rows_of_encoder};
   spec.lengths.configured = rows;
   spec.lengths.configured_key = config.stated(target);
   (void)config.integer({"max_source_positions"}, 1);
@@ -146,8 +149,8 @@ void read_feed_forward(Config& config, ModelSpec& spec, std::string_view otherwi
   (void)config.present({"is_gated_act"});
 }
 
-// Scores are not scaled, cross-attention has no bias. A stated tie_word_embeddings of false means that the
-// head is not scaled (T5 1.1); transformers ties anyway.
+// Scores are not scaled, cross-attention has no bias. A stated tie_word_embeddings of false means a head of
+// its own that is not scaled (T5 1.1); transformers reads only the second half of that.
 void finish_t5(Config& config, ModelSpec& spec, const HfFamily& family) {
   const std::int64_t encoder_layers = spec.layers;
   spec.layers = config.integer({"num_decoder_layers"}, 1).value_or(encoder_layers);
@@ -162,7 +165,7 @@ void finish_t5(Config& config, ModelSpec& spec, const HfFamily& family) {
   const bool stated_untied = !config.flag({"tie_word_embeddings"}).value_or(true);
   const bool scales = config.flag({"scale_decoder_outputs"}).value_or(family.name != "mt5" && !stated_untied);
   if (scales && spec.hidden > 0) spec.head.scale = 1 / std::sqrt(static_cast<double>(spec.hidden));
-  spec.head.tied = true;
+  spec.head.tied_regardless = true;
   read_feed_forward(config, spec, family.name == "t5" ? "relu" : "gated-gelu");
   // n_positions is what T5 was trained at and no limit.
   spec.lengths.configured.reset();

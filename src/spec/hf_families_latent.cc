@@ -56,6 +56,7 @@ void finish_minicpm3(Config& config, ModelSpec& spec, const HfFamily& family) {
     scale_embedding(spec, *scale, config.stated({"scale_emb"}));
   if (const auto base = config.integer({"dim_model_base"}, 1); base && spec.hidden > 0) {
     spec.head.scale = static_cast<double>(*base) / static_cast<double>(spec.hidden);
+    spec.head.scale_key = config.stated({"dim_model_base"});
   }
 }
 
@@ -107,6 +108,8 @@ void finish_deepseek_v4(Config& config, ModelSpec& spec, const HfFamily& family)
     return std::vector{rope};
   });
   for (AttentionSpec& attention : spec.attention) attention.sinks = true;
+  // What the class writes beside the blocks that count.
+  config.ignore(std::array<std::string_view, 2>{"partial_rotary_factor", "rope_theta"});
 }
 
 HfFamily latent(std::string_view name, const RopeStyle& rope,
@@ -115,13 +118,15 @@ HfFamily latent(std::string_view name, const RopeStyle& rope,
 }
 
 const RopeStyle kComplex{.pairing = "interleaved", .fixed_width = true};
+// Keys are the values, and the output is rotated back at the query's position.
+const RopeStyle kValuesToo{.pairing = "interleaved", .fixed_width = true, .acts_on = "qkv_inverse"};
 const RopeStyle kPermuting{.pairing = "interleaved", .write_pairing = "half", .fixed_width = true};
 const RopeStyle kHalf{.fixed_width = true};
 
 const std::array kFamilies = {
     latent("deepseek_v2", kComplex),
     latent("deepseek_v3", kPermuting),
-    latent("deepseek_v4", kComplex, finish_deepseek_v4),
+    latent("deepseek_v4", kValuesToo, finish_deepseek_v4),
     latent("glm_moe_dsa", kPermuting),
     latent("kimi_linear", kHalf, finish_kimi_linear),
     latent("minicpm3", kHalf, finish_minicpm3),

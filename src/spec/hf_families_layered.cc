@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Families whose layers differ: windows and chunks between layers of full attention, layers without positions
 // (NoPE), one rotation per layer type, layers that hold no attention.
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <utility>
 
 #include "locant/core.h"
+#include "spec/config_rules.h"
 #include "spec/hf_layers.h"
 
 namespace locant {
@@ -134,6 +137,7 @@ void finish_cohere2(Config& config, ModelSpec& spec, const HfFamily& family) {
   set_windows(config, spec, types);
   rotate_windows_only(config, spec, family, types);
   spec.head.scale = config.number({"logit_scale"}).value_or(1);
+  spec.head.scale_key = config.stated({"logit_scale"});
 }
 
 // The pattern is a number, or a word of L (local) and G (global).
@@ -172,10 +176,15 @@ std::vector<bool> rotating_layers(Config& config, const ModelSpec& spec) {
   const std::int64_t interval = config.integer({"no_rope_layer_interval"}, 1).value_or(4);
   const auto layers = static_cast<std::size_t>(spec.layers);
   std::vector<bool> rotates(layers);
-  if (!stated.empty() && stated.size() < layers) config.fail("no_rope_layers", "a number for each layer");
+  if (!stated.empty() && stated.size() < layers) {
+    if (!config.tolerant()) config.fail("no_rope_layers", "a number for each layer");
+    config.odd(
+        rules::kWrongListLength, "no_rope_layers",
+        fmt::format("has {} numbers for {} layers, the rest is taken to rotate", stated.size(), layers));
+  }
   for (std::size_t layer = 0; layer < layers; ++layer) {
-    rotates[layer] =
-        stated.empty() ? static_cast<std::int64_t>(layer + 1) % interval != 0 : stated[layer] != 0;
+    rotates[layer] = stated.empty() ? static_cast<std::int64_t>(layer + 1) % interval != 0
+                                    : layer >= stated.size() || stated[layer] != 0;
   }
   return rotates;
 }

@@ -68,6 +68,7 @@ void finish_granite(Config& config, ModelSpec& spec, const HfFamily& family) {
   if (const auto divisor = config.number({"logits_scaling"})) {
     if (*divisor == 0) config.fail("logits_scaling", "a number that is not 0");
     spec.head.scale = 1 / *divisor;
+    spec.head.scale_key = config.stated({"logits_scaling"});
   }
 }
 
@@ -78,12 +79,14 @@ void finish_minicpm(Config& config, ModelSpec& spec, const HfFamily& family) {
     scale_embedding(spec, *scale, config.stated({"scale_emb"}));
   if (const auto base = config.integer({"dim_model_base"}, 1); base && spec.hidden > 0) {
     spec.head.scale = static_cast<double>(*base) / static_cast<double>(spec.hidden);
+    spec.head.scale_key = config.stated({"dim_model_base"});
   }
 }
 
 void finish_cohere(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_rope(config, spec, family);
   spec.head.scale = config.number({"logit_scale"}).value_or(1);
+  spec.head.scale_key = config.stated({"logit_scale"});
 }
 
 void finish_nanochat(Config& config, ModelSpec& spec, const HfFamily& family) {
@@ -125,9 +128,31 @@ void finish_chatglm(Config& config, ModelSpec& spec, const HfFamily& family) {
     spec.kv_heads = config.integer({"multi_query_group_num"}, 1).value_or(1);
   }
   config.require("original_rope", true, "this family pairs adjacent channels");
+  // Queries are divided by the layer's number and scores multiplied by it again.
+  config.ignore(std::array<std::string_view, 1>{"apply_query_key_layer_scaling"});
   spec.attention_bias = config.flag({"add_qkv_bias"}).value_or(false);
   spec.lengths.configured = config.integer({"seq_length"}, 1);
   spec.lengths.configured_key = config.stated({"seq_length"});
+}
+
+// Past seq_length the base grows in steps and queries with the logarithm of their position.
+void follow_seq_length(Config& config, ModelSpec& spec) {
+  const std::int64_t trained = *spec.lengths.trained;
+  const Keys grows = {"use_dynamic_ntk"};
+  const Keys sharpens = {"use_logn_attn"};
+  for (auto& layer : spec.positions.layers) {
+    if (config.flag(grows).value_or(false)) {
+      PositionSpec& rope = layer.front();
+      rope.mechanism = "dynamic_ntk";
+      rope.set("max_positions", trained, spec.lengths.trained_basis);
+      rope.set("factor", 2.0);
+      rope.set("growth", std::string("steps"), config.stated(grows));
+    }
+    if (!config.flag(sharpens).value_or(false)) continue;
+    PositionSpec logn{.mechanism = "logn", .parameters = {}};
+    logn.set("length", trained, spec.lengths.trained_basis);
+    layer.push_back(logn);
+  }
 }
 
 // The first Qwen: seq_length is what it was trained at.
@@ -139,11 +164,7 @@ void finish_qwen(Config& config, ModelSpec& spec, const HfFamily& family) {
     spec.lengths.trained_basis = config.stated({"seq_length"});
   }
   config.ignore(std::array<std::string_view, 1>{"scale_attn_weights"});
-  for (const std::string_view key : {"use_dynamic_ntk", "use_logn_attn"}) {
-    if (!config.flag({key}).value_or(false)) continue;
-    config.note(
-        fmt::format("{}: {} changes positions past seq_length and is not followed", config.path(), key));
-  }
+  if (spec.lengths.trained) follow_seq_length(config, spec);
 }
 
 void finish_dbrx(Config& config, ModelSpec& spec, const HfFamily& family) {
@@ -189,6 +210,12 @@ void finish_rope_encoder(Config& config, ModelSpec& spec, const HfFamily& family
   types.set("rows", spec.embedding.token_types, config.stated({"type_vocab_size"}));
   types.set("width", spec.hidden);
   spec.positions.embedding.push_back(types);
+}
+
+void finish_roformer(Config& config, ModelSpec& spec, const HfFamily& family) {
+  HfFamily own = family;
+  if (config.flag({"rotary_value"}).value_or(false)) own.rope.acts_on = "qkv";
+  finish_rope_encoder(config, spec, own);
 }
 
 // Rows of an image take the even frequencies of one ladder, columns the odd ones.
@@ -237,21 +264,21 @@ HfFamily with_layer_norm(HfFamily family) {
   return family;
 }
 
-HfFamily encoder(std::string_view name, const RopeStyle& rope) {
+HfFamily encoder(std::string_view name, const RopeStyle& rope,
+                 decltype(HfFamily::finish) finish = finish_rope_encoder) {
   return {.name = name,
           .norm = NormKind::layer,
           .normed_embedding = true,
           .bidirectional = true,
           .rope = rope,
-          .finish = finish_rope_encoder};
+          .finish = finish};
 }
 
 const RopeStyle kGlm4v{.pairing = "interleaved", .partial = true, .axis_layout = "chunked"};
 const RopeStyle kQwen3Vl{.axis_layout = "interleaved"};
 const RopeStyle kChatglm{.pairing = "interleaved", .theta = {}};
 const RopeStyle kPhi3Small{.theta = {"rope_embedding_base"}};
-const RopeStyle kNomic{.partial = true,
-                       .theta = {"rope_theta", "rotary_emb_base"},
+const RopeStyle kNomic{.theta = {"rope_theta", "rotary_emb_base"},
                        .partial_keys = {"partial_rotary_factor", "rotary_emb_fraction"}};
 const RopeStyle kGteNew{.partial = true, .partial_keys = {"partial_rotary_factor", "partial_rope_ratio"}};
 const RopeStyle kBackwards{.sign = -1};
@@ -309,7 +336,7 @@ const std::array kFamilies = {
     decoder("qwen3_moe", kHalf, finish_qwen3_moe),
     decoder("qwen3_vl_moe_text", kQwen3Vl),
     decoder("qwen3_vl_text", kQwen3Vl),
-    encoder("roformer", kInterleaved),
+    encoder("roformer", kInterleaved, finish_roformer),
     decoder("seed_oss", kHalf),
     with_layer_norm(decoder("stablelm", kPartial)),
     plain_decoder("starcoder2", kHalf, finish_starcoder2),

@@ -34,6 +34,7 @@ void finish_gpt2(Config& config, ModelSpec& spec, const HfFamily& family) {
 void finish_bloom(Config& config, ModelSpec& spec, const HfFamily&) {
   PositionSpec alibi{.mechanism = "alibi", .parameters = {}};
   alibi.set("heads", spec.heads);
+  alibi.set("counts_from", std::string("sequence_start"));
   every_layer(spec, alibi);
   if (config.flag({"apply_residual_connection_post_layernorm"}).value_or(false)) {
     spec.residual = Residual::from_norm;

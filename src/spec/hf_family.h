@@ -73,7 +73,8 @@ void finish_generic(Config& config, ModelSpec& spec, const HfFamily& family);
 void refuse_other_kinds(Config& config);
 
 /// Refuses keys that would change the result and that nobody read; returns a note for each other unread key.
-/// A tolerant config gets notes only, about keys that speak of what Locant states.
-[[nodiscard]] std::vector<Note> judge_unread(const Config& config);
+/// A tolerant config gets notes only, about keys that speak of what Locant states; `family` is whose they
+/// are.
+[[nodiscard]] std::vector<Note> judge_unread(const Config& config, const HfFamily& family);
 
 }  // namespace locant

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "locant/core.h"
+#include "spec/config_rules.h"
 
 namespace locant {
 
@@ -19,9 +20,14 @@ LayerTypes read_layer_types(Config& config, const ModelSpec& spec, const LayerPa
   LayerTypes types = config.words(keys);
   if (!types.empty()) {
     if (types.size() < layers) {
-      config.fail(config.present(keys), fmt::format("a word for each of the {} layers", layers));
+      const std::string_view key = config.present(keys);
+      if (!config.tolerant()) config.fail(key, fmt::format("a word for each of the {} layers", layers));
+      config.odd(rules::kWrongListLength, key,
+                 fmt::format("has {} words for {} layers, the last one is taken for the rest", types.size(),
+                             layers));
     }
-    types.resize(layers);  // some configs go on with the layers of a multi-token prediction head
+    // Some configs go on with the layers of a multi-token prediction head.
+    types.resize(layers, std::string(types.back()));
     return types;
   }
   types.assign(layers, "full_attention");

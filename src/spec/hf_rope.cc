@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "locant/core.h"
+#include "spec/config_rules.h"
+#include "spec/near_key.h"
+#include "spec/rope_lint.h"
 
 namespace locant {
 namespace {
@@ -25,19 +28,6 @@ const Keys kOriginal = {"original_max_position_embeddings"};
 constexpr std::array kPassedOver = {
     "apply_yarn_scaling"sv,      "finetuned"sv,         "interleaved"sv, "llama_4_scaling_beta"sv,
     "max_position_embeddings"sv, "mrope_interleaved"sv, "rope_theta"sv};
-
-struct Schedule {
-  std::string_view word;  ///< as configs write it
-  std::string_view mechanism;
-};
-constexpr std::array kSchedules = {
-    Schedule{"default", "rope"},      Schedule{"mrope", "rope"},
-    Schedule{"linear", "linear"},     Schedule{"dynamic", "dynamic_ntk"},
-    Schedule{"ntk_alpha", "ntk"},     Schedule{"xdrope", "ntk"},
-    Schedule{"yarn", "yarn"},         Schedule{"deepseek_yarn", "yarn"},
-    Schedule{"longrope", "longrope"}, Schedule{"su", "longrope"},
-    Schedule{"llama3", "llama3"},     Schedule{"proportional", "proportional"},
-};
 
 bool holds_objects(const Config& config) {
   const std::vector<std::string> members = config.members();
@@ -57,6 +47,7 @@ void copy_length(Config& config, Config& block, PositionSpec& rope, bool nested)
   if (!nested) {
     if (const auto original = config.integer(kOriginal, 1)) {
       (void)block.integer(kOriginal, 1);
+      note_conflict(config, *kOriginal.begin(), block, *kOriginal.begin());
       rope.set("original_length", *original, config.stated(kOriginal));
       return;
     }
@@ -65,6 +56,10 @@ void copy_length(Config& config, Config& block, PositionSpec& rope, bool nested)
     rope.set("original_length", *original, block.stated(kOriginal));
   } else if (const auto length = config.integer(kLength, 1)) {
     rope.set("original_length", *length, config.stated(kLength));
+    if (block.tolerant() && !block.by_default()) {
+      block.odd(rules::kMissingKey, *kOriginal.begin(),
+                fmt::format("is not stated, {} is taken for it: runtimes take other lengths", *length));
+    }
   }
 }
 
@@ -78,7 +73,7 @@ void copy_max_positions(Config& config, PositionSpec& rope) {
     rope.set("max_positions", *length, config.stated(kLength));
 }
 
-// Parameters of one schedule. `missing` is the key that it cannot do without, "" when all are there.
+// Parameters of one schedule. Returns the key that it cannot do without, "" when all are there.
 std::string_view copy_schedule(Config& config, Config& block, PositionSpec& rope, bool nested) {
   if (rope.mechanism == "linear") return copy(block, rope, {"factor"}, "factor") ? ""sv : "factor"sv;
   if (rope.mechanism == "ntk") {
@@ -88,6 +83,7 @@ std::string_view copy_schedule(Config& config, Config& block, PositionSpec& rope
   }
   if (rope.mechanism == "dynamic_ntk") {
     copy_max_positions(config, rope);
+    if (rope.find("max_positions") == nullptr) return *kLength.begin();
     return copy(block, rope, {"factor"}, "factor") ? ""sv : "factor"sv;
   }
   if (rope.mechanism == "llama3") {
@@ -95,10 +91,11 @@ std::string_view copy_schedule(Config& config, Config& block, PositionSpec& rope
     for (const std::string_view key : {"factor"sv, "low_freq_factor"sv, "high_freq_factor"sv}) {
       if (!copy(block, rope, {key}, std::string(key))) return key;
     }
-    return {};
+    return rope.find("original_length") == nullptr ? *kOriginal.begin() : ""sv;
   }
   if (rope.mechanism == "longrope") {
     copy_length(config, block, rope, nested);
+    if (rope.find("original_length") == nullptr) return *kOriginal.begin();
     copy_max_positions(config, rope);
     for (const std::string_view key : {"factor"sv, "attention_factor"sv, "short_mscale"sv, "long_mscale"sv}) {
       copy(block, rope, {key}, std::string(key));
@@ -111,6 +108,7 @@ std::string_view copy_schedule(Config& config, Config& block, PositionSpec& rope
   }
   if (rope.mechanism == "yarn") {
     copy_length(config, block, rope, nested);
+    if (rope.find("original_length") == nullptr) return *kOriginal.begin();
     for (const std::string_view key : {"attention_factor"sv, "beta_fast"sv, "beta_slow"sv, "mscale"sv,
                                        "mscale_all_dim"sv, "extrapolation_factor"sv}) {
       copy(block, rope, {key}, std::string(key));
@@ -121,7 +119,7 @@ std::string_view copy_schedule(Config& config, Config& block, PositionSpec& rope
     if (copy(block, rope, {"factor"}, "factor")) return {};
     const Parameter* const original = rope.find("original_length");
     const auto length = config.integer(kLength, 1);
-    if (original == nullptr || !length) return "factor";
+    if (!length) return "factor";
     rope.set("factor",
              static_cast<double>(*length) / static_cast<double>(std::get<std::int64_t>(original->value)));
     return {};
@@ -130,15 +128,25 @@ std::string_view copy_schedule(Config& config, Config& block, PositionSpec& rope
   return {};
 }
 
+// transformers writes "rope_type": "longrope" beside an older "type": "su", and "default" beside "mrope".
+bool two_words_for_one(const Config& block) {
+  const Json& newer = block.value("rope_type");
+  const Json& older = block.value("type");
+  if (!block.tolerant() || !newer.is_string() || !older.is_string()) return false;
+  const std::string_view mechanism = schedule_of(newer.get<std::string>());
+  return !mechanism.empty() && mechanism == schedule_of(older.get<std::string>());
+}
+
 std::string_view mechanism_of(Config& block, const RopeStyle& style) {
-  const std::string word = block.word(kType).value_or("default");
+  const bool one = two_words_for_one(block);
+  if (one) (void)block.present({"type"});
+  const std::string word = block.word(one ? Keys{"rope_type"} : kType).value_or("default");
   if (style.yarn_is_longrope && word == "yarn") return "longrope";
   if (word == "dynamic" && block.number({"alpha"}).value_or(0) != 0) return "ntk";
-  for (const Schedule& schedule : kSchedules) {
-    if (schedule.word == word) return schedule.mechanism;
-  }
+  if (const std::string_view mechanism = schedule_of(word); !mechanism.empty()) return mechanism;
   const std::string_view stated = block.present(kType);
-  block.refuse(stated, "default, linear, dynamic, yarn, longrope, llama3 or proportional");
+  block.refuse(stated, "default, linear, dynamic, yarn, longrope, llama3 or proportional",
+               rules::kUnknownRopeType);
   return "rope";
 }
 
@@ -169,9 +177,12 @@ void copy_width(Config& config, Config* block, const RopeStyle& style, const Rop
   if (rope.mechanism == "rope" && !style.partial) {
     // The plain schedule of transformers ignores it for these families while every scaled one honours it.
     Config& place = block != nullptr && block->has("partial_rotary_factor") ? *block : config;
-    place.refuse("partial_rotary_factor",
-                 "1 or absent (readers disagree on a partial rotation of this family)");
-    return set(slice.rotating, {});
+    const std::string_view stated = "partial_rotary_factor";
+    if (!place.tolerant())
+      place.fail(stated, "1 or absent (readers disagree on a partial rotation of this family)");
+    place.odd(rules::kPartialRotationDisputed, stated,
+              fmt::format("is {}, readers disagree on a partial rotation of this family", *partial));
+    rope.set("partial_read", std::string("scaled_only"));
   }
   set(static_cast<std::int64_t>(static_cast<double>(slice.rotating) * *partial), std::move(key));
 }
@@ -187,13 +198,23 @@ void copy_sections(Config& config, Config* block, const RopeStyle& style, Positi
   rope.set("axis_layout", std::string(style.axis_layout));
 }
 
-void judge_block(Config& block) {
+// Of a block whose schedule lacks a key only misspelt keys are told: the others were not asked for.
+void judge_unread_of_block(Config& block, std::string_view missing) {
   block.ignore(kPassedOver);
+  if (block.tolerant())
+    block.ignore(std::array{*kOriginal.begin()});  // stands beside every schedule, some do not need it
   for (const std::string& key : block.unread()) {
-    const std::string sentence = fmt::format("{}: {} would change the rotation and is not understood, got {}",
-                                             block.path(), block.full_key(key), json_text(block.value(key)));
-    if (!block.tolerant()) throw SpecError(sentence);
-    block.note(sentence);
+    if (!block.tolerant()) {
+      throw SpecError(fmt::format("{}: {} would change the rotation and is not understood, got {}",
+                                  block.path(), block.full_key(key), json_text(block.value(key))));
+    }
+    if (const std::string near = near_key(key, block.asked_in_vain()); !near.empty()) {
+      block.odd(rules::kNearMissKey, key,
+                fmt::format("is read by nobody, {} is absent, got {}", near, json_text(block.value(key))));
+    } else if (missing.empty() && !block.value(key).is_null()) {
+      block.odd(rules::kUnreadKey, key,
+                fmt::format("is not read by this schedule, got {}", json_text(block.value(key))));
+    }
   }
 }
 
@@ -207,6 +228,8 @@ std::optional<Config> rope_block(Config& config, const RopeStyle& style, std::st
     if (!(scaling && !scaling->members().empty() && style.scaled)) return parameters->object(layer_type);
   }
   if (!style.scaled) return std::nullopt;
+  if (config.tolerant() && scaling && parameters && !holds_objects(*scaling) && !holds_objects(*parameters))
+    judge_two_blocks(*scaling, *parameters);
   if (scaling && !scaling->members().empty()) {  // {} counts as absent
     return holds_objects(*scaling) ? scaling->object(layer_type) : std::move(scaling);
   }
@@ -222,29 +245,36 @@ PositionSpec read_rope(Config& config, const RopeStyle& style, const RopeSlice& 
   rope.set("pairing", std::string(style.pairing));
   if (!style.write_pairing.empty()) rope.set("write_pairing", std::string(style.write_pairing));
   if (style.sign != 1) rope.set("sign", style.sign);
+  if (style.acts_on != "qk") rope.set("acts_on", std::string(style.acts_on));
+  if (style.fixed_width) rope.set("shared_key", std::int64_t{1});
 
+  // A nested block is named after its layer type: "rope_parameters.full_attention.".
+  const bool nested = block && block->full_key({}).find(layer_type) != std::string::npos;
   const bool in_block = block && copy(*block, rope, {"rope_theta"}, "theta");
   if (!in_block && !copy(config, rope, style.theta, "theta")) rope.set("theta", 10000.0);
-  if (in_block) (void)config.number(style.theta);
+  if (in_block) {
+    (void)config.number(style.theta);
+    const std::string_view beside = nested ? "" : config.present(style.theta);
+    if (!beside.empty()) note_conflict(config, beside, *block, "rope_theta");
+  }
 
+  std::string_view missing;
   if (block) {
-    // A nested block is named after its layer type: "rope_parameters.full_attention.".
-    const bool nested = block->full_key({}).find(layer_type) != std::string::npos;
-    if (const std::string_view missing = copy_schedule(config, *block, rope, nested); !missing.empty()) {
-      const std::string sentence = fmt::format("{}: {} must be stated with {}, it is missing", block->path(),
-                                               block->full_key(missing), rope.mechanism);
-      if (!block->tolerant()) throw SpecError(sentence);
-      block->note(sentence);
-      rope.mechanism = "rope";
-      std::erase_if(rope.parameters, [](const Parameter& parameter) {
-        return parameter.name != "head_dim" && parameter.name != "pairing" &&
-               parameter.name != "write_pairing" && parameter.name != "sign" && parameter.name != "theta";
-      });
+    missing = copy_schedule(config, *block, rope, nested);
+    if (!missing.empty()) {
+      const Config& place = missing == *kLength.begin() ? config : *block;
+      const std::string rule = fmt::format("must be stated with {}, it is missing", rope.mechanism);
+      if (!block->tolerant())
+        throw SpecError(fmt::format("{}: {} {}", block->path(), place.full_key(missing), rule));
+      place.odd(rules::kMissingKey, missing, rule);
+      make_plain(rope);
     }
   }
   copy_width(config, block ? &*block : nullptr, style, slice, rope);
   copy_sections(config, block ? &*block : nullptr, style, rope);
-  if (block) judge_block(*block);
+  if (config.tolerant()) judge_lists(config, rope);
+  if (block && block->tolerant()) judge_nulls_of_block(*block, rope);
+  if (block) judge_unread_of_block(*block, missing);
   return rope;
 }
 

@@ -15,15 +15,18 @@ namespace locant {
 struct RopeStyle {
   std::string_view pairing = "half";
   std::string_view write_pairing{};  ///< "" = as read
-  bool partial = false;      ///< the plain schedule follows partial_rotary_factor too; scaled ones always do
-  bool fixed_width = false;  ///< the rotated slice has a key of its own (MLA): no partial factor counts
-  bool scaled = true;        ///< a block for all layers counts (Gemma 3's local layers have only a theta)
+  bool partial = false;  ///< the plain schedule follows partial_rotary_factor too; scaled ones always do
+  /// The rotated slice has a key of its own and one rotated key serves all heads (MLA): no partial factor
+  /// counts.
+  bool fixed_width = false;
+  bool scaled = true;  ///< a block for all layers counts (Gemma 3's local layers have only a theta)
   bool yarn_is_longrope = false;  ///< Phi-3's first configs
   Keys theta = {"rope_theta"};
   Keys partial_keys = {"partial_rotary_factor"};
   Keys width{};                    ///< keys of an absolute rotary_dim
   std::string_view axis_layout{};  ///< of mrope_section; "" = the family has one axis
   std::int64_t sign = 1;
+  std::string_view acts_on = "qk";  ///< as in the mechanisms: qk, qkv or qkv_inverse
 };
 
 /// The slice of a head that rotates.

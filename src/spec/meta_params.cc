@@ -11,6 +11,7 @@
 
 #include "formats/json.h"
 #include "locant/spec.h"
+#include "spec/config_lint.h"
 #include "spec/hf_layers.h"
 
 namespace locant {
@@ -163,7 +164,8 @@ ModelSpec read_meta_params(const std::string& path) {
     spec.lengths.configured_key = config.stated(length);
   }
   spec.notes = config.notes();
-  for (Note& note : judge_unread(config)) spec.notes.push_back(std::move(note));
+  for (Note& note : judge_unread(config, HfFamily{.name = "meta"})) spec.notes.push_back(std::move(note));
+  judge_lengths(spec);
   return spec;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to keys of a config that no reader asked for: those of every transformers config that change
 // no forward pass are passed over, a key that speaks of the computation is refused, any other becomes a note.
+// A tolerant config gets notes under the rules C102, C103 and C106.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +9,10 @@
 #include <span>
 
 #include "locant/core.h"
+#include "spec/config_rules.h"
 #include "spec/hf_family.h"
+#include "spec/near_key.h"
+#include "spec/rope_lint.h"
 
 namespace locant {
 namespace {
@@ -121,9 +125,98 @@ constexpr std::array kElsewhere = {"audio"sv,
                                    "temperature"sv,
                                    "parallel_attn"sv};
 
+// Keys that the class of a family reads and that Locant does not follow: no fault of the config.
+struct Unfollowed {
+  std::string_view family;
+  std::array<std::string_view, 5> keys;
+};
+constexpr std::array kUnfollowed = {
+    Unfollowed{"gemma3_text", {"use_bidirectional_attention"}},
+    Unfollowed{"gemma3n_text", {"altup_correct_scale"}},
+    Unfollowed{"gemma4_text", {"attention_k_eq_v", "use_bidirectional_attention"}},
+    Unfollowed{"glm_moe_dsa", {"indexer_rope_interleave"}},
+    Unfollowed{"granite", {"residual_multiplier"}},
+    Unfollowed{"granitemoe", {"residual_multiplier"}},
+    Unfollowed{"kimi_linear", {"attn_res_block_size"}},
+    Unfollowed{"marian", {"share_encoder_decoder_embeddings"}},
+    Unfollowed{"mbart", {"normalize_embedding"}},
+    Unfollowed{"mimo_v2_flash",
+               {"attention_value_scale", "swa_head_dim", "swa_num_attention_heads", "swa_num_key_value_heads",
+                "swa_v_head_dim"}},
+    Unfollowed{"minicpm", {"scale_depth"}},
+    Unfollowed{"minicpm3", {"scale_depth"}},
+    Unfollowed{"minimax_m3_vl_text", {"index_local_blocks", "sparse_attention_config"}},
+    Unfollowed{"molmo", {"embedding_size", "use_position_ids"}},
+    Unfollowed{"mpt", {"embedding_fraction"}},
+    Unfollowed{"phi3small",
+               {"blocksparse_num_local_blocks", "dense_attention_every_n_layers", "mup_attn_multiplier",
+                "mup_use_scaling"}},
+    Unfollowed{"qwen3_5_moe_text", {"attn_output_gate"}},
+    Unfollowed{"qwen3_5_text", {"attn_output_gate"}},
+    Unfollowed{"roformer", {"embedding_size"}},
+    Unfollowed{"step3p5", {"num_sliding_attention_heads", "query_pre_attn_scalar"}},
+};
+
+// Keys of a rotation's block alone.
+constexpr std::array kBlockKeys = {"beta_fast"sv,   "beta_slow"sv,       "high_freq_factor"sv,
+                                   "long_factor"sv, "low_freq_factor"sv, "mscale_all_dim"sv,
+                                   "rope_type"sv,   "short_factor"sv};
+
 bool names_one_of(const std::string& key, std::span<const std::string_view> words) {
   return std::any_of(words.begin(), words.end(),
                      [&](std::string_view word) { return key.find(word) != std::string::npos; });
+}
+
+bool is_one_of(const std::string& key, std::span<const std::string_view> names) {
+  return std::find(names.begin(), names.end(), key) != names.end();
+}
+
+bool unfollowed(std::string_view family, const std::string& key) {
+  return std::any_of(kUnfollowed.begin(), kUnfollowed.end(),
+                     [&](const Unfollowed& row) { return row.family == family && is_one_of(key, row.keys); });
+}
+
+// A rotation's block that asks for a schedule, under whatever name.
+bool asks_for_schedule(const Json& value) {
+  if (!value.is_object()) return false;
+  const Json* type = find_member(value, "rope_type");
+  if (type == nullptr) type = find_member(value, "type");
+  if (type == nullptr || !type->is_string()) return false;
+  return *type != "default" &&
+         (value.contains("rope_type") || value.contains("factor") || value.contains("long_factor") ||
+          !schedule_of(type->get<std::string>()).empty());
+}
+
+bool says_nothing(const Json& value) {
+  return value == false || value == -1 || value == Json::object() || value == Json::array();
+}
+
+// What is to be said of one unread key of a tolerant config; empty = nothing.
+Note judge_tolerantly(const Config& config, const HfFamily& family, const std::string& key) {
+  const Json& value = config.value(key);
+  const auto note = [&](std::string_view rule, const std::string& what) {
+    return Note{
+        .text = fmt::format("{}: {} {}, got {}", config.path(), config.full_key(key), what, json_text(value)),
+        .rule = std::string(rule),
+        .key = config.full_key(key)};
+  };
+  const bool known = !family.name.empty();
+  if (key.front() == '_') return {};  // private to a class
+  if (known) {
+    if (const std::string near = near_key(key, config.asked_in_vain()); !near.empty())
+      return note(rules::kNearMissKey, fmt::format("is read by nobody, {} is absent", near));
+  }
+  if (says_nothing(value)) return {};
+  if (unfollowed(family.name, key)) return note({}, "is read by this family's class and not followed here");
+  if (known && (asks_for_schedule(value) || (key == "alibi" && value == true)))
+    return note(rules::kNotReadHere, "is not read by this family");
+  if (key == "rope_parameters" || key == "rope_scaling")
+    return {};  // transformers 5 writes plain ones anywhere
+  if (known && is_one_of(key, kBlockKeys))
+    return note(rules::kNotReadHere, "is read inside rope_parameters or rope_scaling only");
+  if (!names_one_of(key, kStated) || names_one_of(key, kElsewhere)) return {};
+  if (!known) return note({}, "is not understood and may change the result");
+  return note(rules::kUnreadKey, "is read by nobody who knows this family");
 }
 
 }  // namespace
@@ -142,17 +235,13 @@ void refuse_other_kinds(Config& config) {
   config.ignore(kHarmless);
 }
 
-std::vector<Note> judge_unread(const Config& config) {
+std::vector<Note> judge_unread(const Config& config, const HfFamily& family) {
   std::vector<Note> notes;
   for (const std::string& key : config.unread()) {
-    const Json& value = config.value(key);
-    if (value.is_null()) continue;
+    if (config.value(key).is_null()) continue;
     if (config.tolerant()) {
-      if (value == false || value == Json::object() || value == Json::array()) continue;
-      if (!names_one_of(key, kStated) || names_one_of(key, kElsewhere)) continue;
-      notes.push_back({.text = fmt::format("{}: {} is not understood and may change the result, got {}",
-                                           config.path(), config.full_key(key), json_text(value)),
-                       .key = config.full_key(key)});
+      Note note = judge_tolerantly(config, family, key);
+      if (!note.text.empty()) notes.push_back(std::move(note));
       continue;
     }
     if (names_one_of(key, kMeaningful))

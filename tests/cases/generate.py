@@ -99,7 +99,7 @@ def alibi() -> dict[str, Any]:
 def sinusoid(dialect: str, theta: int, width: int) -> tuple[list[mp.mpf], Callable[[int, int], mp.mpf]]:
     """The ladder, and the value of a column at a row. An odd width has a last sine where the ladder goes on."""
     half = width // 2
-    of_paper = dialect in ("paper", "marian", "xt")
+    of_paper = dialect in ("paper", "ctrl", "xt")
     if of_paper:
         ladder = [mp.power(theta, mp.mpf(-2 * i) / width) for i in range((width + 1) // 2)]
     else:
@@ -129,7 +129,9 @@ def sinusoidal() -> dict[str, Any]:
         ("halves", 500000, 64, 0, 0, [0, 1, 16, 31, 32, 48, 63]),
         ("halves", 10000, 2, 0, None, [0, 1]),
         ("paper", 10000, 9, 0, None, list(range(9))),
-        ("marian", 10000, 8, 0, None, list(range(8))),
+        ("ctrl", 10000, 8, 0, None, list(range(8))),
+        ("ctrl", 10000, 9, 0, None, list(range(9))),
+        ("ctrl", 10000, 512, 0, None, [0, 1, 28, 255, 256, 257, 284, 511]),
         ("marian", 10000, 9, 0, None, list(range(9))),
         ("marian", 10000, 512, 0, None, [0, 1, 28, 255, 256, 257, 284, 511]),
         ("cos_first", 10000, 8, 0, None, list(range(8))),

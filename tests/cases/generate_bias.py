@@ -3,8 +3,8 @@
 """Golden cases of biases and token types: buckets in whole numbers, slopes in 50 digits (mpmath).
 
 usage: generate_bias.py [--check]
-Writes t5_buckets.json, deberta.json, alibi_slopes.json and token_types.json beside this file; --check compares
-instead.
+Writes t5_buckets.json, deberta.json, xlnet.json, alibi_slopes.json and token_types.json beside this file; --check
+compares instead.
 """
 
 import sys
@@ -105,6 +105,29 @@ def deberta() -> dict[str, Any]:
     return {"provenance": provenance(source, "whole numbers"), "cases": cases}
 
 
+def xlnet() -> dict[str, Any]:
+    cases = []
+    for width, theta, clamp in ((8, 10000, 0), (1024, 10000, -1), (96, 123456, 300)):
+        ladder = [mp.power(theta, mp.mpf(-2 * i) / width) for i in range(width // 2)]
+        columns = sorted({0, 1, width // 2 - 1, width // 2, width // 2 + 1, width - 1})
+        distances = [-131071, -2049, -257, -1, 0, 1, 255, 256, 299, 300, 301, 2048, 4097, 1000000]
+        held = [min(max(d, -clamp), clamp) if clamp > 0 else d for d in distances]
+        cases.append(
+            {
+                "parameters": {"heads": 12, "width": width, "theta": theta, "clamp": clamp},
+                "inv_freq": ladder,
+                "columns": columns,
+                "distances": distances,
+                "rows": [
+                    [(mp.sin if c < width // 2 else mp.cos)(d * ladder[c % (width // 2)]) for c in columns]
+                    for d in held
+                ],
+            }
+        )
+    source = "Dai et al. 2019, arXiv:1901.02860, section 3.3; distance is query - key"
+    return {"provenance": provenance(source, f"mpmath {mp.__version__}, 50 digits"), "cases": cases}
+
+
 def rounded(value: mp.mpf, bits: int) -> mp.mpf:
     """To the nearest number of `bits` significant bits, ties to even."""
     mantissa, exponent = mp.frexp(value)
@@ -134,5 +157,5 @@ def token_types() -> dict[str, Any]:
 
 if __name__ == "__main__":
     with mp.workdps(50):
-        makes = {make.__name__: make for make in (t5_buckets, deberta, alibi_slopes, token_types)}
+        makes = {make.__name__: make for make in (t5_buckets, deberta, xlnet, alibi_slopes, token_types)}
         sys.exit(write_or_check(makes, __doc__))

@@ -3,8 +3,8 @@
 """Golden cases of position ids from the live transformers package.
 
 usage: generate_hf_ids.py [--check]
-Writes hf_pad_offset_ids.json, hf_masked_tail_ids.json, hf_mrope_ids.json and hf_grids.json beside this file;
---check compares instead.
+Writes hf_pad_offset_ids.json, hf_masked_tail_ids.json, hf_padded_ids.json, hf_mrope_ids.json and hf_grids.json beside
+this file; --check compares instead.
 """
 
 import sys
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import transformers
+from transformers import AutoConfig, AutoModel
 from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
 from transformers.models.opt.modeling_opt import OPTLearnedPositionalEmbedding
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
@@ -65,6 +66,63 @@ def masked_tail_ids() -> dict[str, Any]:
         cases.append({"past": past, "mask": mask, "positions": (rows - 2).tolist()})
     source = "OPTLearnedPositionalEmbedding over a table of row numbers, less its offset"
     return {"provenance": provenance(source), "cases": cases}
+
+
+TINY: dict[str, dict[str, Any]] = {
+    "gpt2": {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 32},
+    "llama": {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8},
+    "xglm": {"d_model": 8, "num_layers": 1, "attention_heads": 2, "ffn_dim": 8},
+    "opt": {
+        "hidden_size": 8,
+        "word_embed_proj_dim": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "ffn_dim": 8,
+        "max_position_embeddings": 32,
+    },
+    "biogpt": {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8},
+    "roberta": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+        "max_position_embeddings": 40,
+    },
+}
+# The module that takes positions or rows, and what it adds to positions before this point.
+TAKES = {
+    "gpt2": ("wpe", 0),
+    "llama": ("rotary_emb", 0),
+    "xglm": ("embed_positions", 0),
+    "opt": ("decoder.embed_positions", 0),
+    "biogpt": ("embed_positions", 0),
+    "roberta": ("embeddings.position_embeddings", 2),
+}
+
+
+def padded_ids() -> dict[str, Any]:
+    """What a padded batch without position ids gets, caught on its way into the table or the rotation."""
+    cases = []
+    mask = [[0, 0, 1, 1, 1], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
+    ids = [[5 if bit else 1 for bit in row] for row in mask]
+    for family, sizes in TINY.items():
+        config = AutoConfig.for_model(family, vocab_size=16, pad_token_id=1, bos_token_id=2, eos_token_id=3, **sizes)
+        model = AutoModel.from_config(config).eval()
+        name, offset = TAKES[family]
+        seen: list[torch.Tensor] = []
+
+        def catch(module: Any, given: Any, named: Any, seen: list[torch.Tensor] = seen) -> None:
+            found = named.get("position_ids")
+            if found is None:
+                found = [one for one in given if isinstance(one, torch.Tensor) and one.dtype == torch.long][-1]
+            seen.append(found)
+
+        model.get_submodule(name).register_forward_pre_hook(catch, with_kwargs=True)
+        with torch.no_grad():
+            model(input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask))
+        rows = seen[0].expand(len(mask), -1).tolist()
+        cases.append({"family": family, "mask": mask, "offset": offset, "rows": rows})
+    return {"provenance": provenance("a forward pass without position_ids, caught by a hook"), "cases": cases}
 
 
 def row_of(parts: list[tuple[int, int]]) -> list[int]:
@@ -158,5 +216,5 @@ def grids() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    makes = {f"hf_{make.__name__}": make for make in (pad_offset_ids, masked_tail_ids, mrope_ids, grids)}
+    makes = {f"hf_{make.__name__}": make for make in (pad_offset_ids, masked_tail_ids, padded_ids, mrope_ids, grids)}
     sys.exit(write_or_check(makes, __doc__, lambda old, new: old == new))

@@ -64,6 +64,9 @@ def ntk(p: Parameters, seen: int) -> tuple[list[mp.mpf], mp.mpf]:
 def dynamic_ntk(p: Parameters, seen: int) -> tuple[list[mp.mpf], mp.mpf]:
     width, factor = width_of(p), mp.mpf(p["factor"])
     length = max(seen, p["max_positions"])
+    if p.get("growth") == "steps":
+        steps = mp.ceil(mp.log(mp.mpf(length) / p["max_positions"]) / mp.log(factor) + 1)
+        return ladder(stretched(p["theta"], max(factor**steps - 1, mp.mpf(1)), width), width), mp.mpf(1)
     return ladder(stretched(p["theta"], factor * length / p["max_positions"] - (factor - 1), width), width), mp.mpf(1)
 
 
@@ -163,6 +166,7 @@ PHI_MOE = {
     "short_mscale": 1.243163121016122,
     "long_mscale": 1.243163121016122,
 }
+QWEN = {"theta": 10000, "head_dim": 128, "factor": 2, "max_positions": 2048, "growth": "steps"}
 LLAMA2 = {"theta": 10000, "head_dim": 128}
 LLAMA31 = {"theta": 500000, "head_dim": 128, "factor": 8, "original_length": 8192}
 
@@ -200,7 +204,8 @@ CASES: dict[str, tuple[Schedule, str, list[tuple[str, Parameters, int]]]] = {
                 {"theta": 123456, "head_dim": 80, "rotary_dim": 20, "factor": 1.5, "max_positions": 300},
                 2049,
             )
-        ],
+        ]
+        + [(f"Qwen 7B, {seen} seen", QWEN, seen) for seen in (0, 2048, 2049, 4096, 4097, 8191, 32768)],
     ),
     "yarn": (
         yarn,
@@ -309,10 +314,21 @@ def attention_temperature() -> dict[str, Any]:
     return {"provenance": provenance(source), "cases": cases}
 
 
+def logn() -> dict[str, Any]:
+    cases = []
+    for title, length, shift in (("Qwen 7B", 2048, 1), ("Qwen 72B", 32768, 1), ("Grok", 8192, 0), ("short", 3, 0)):
+        positions = sorted({-1, 0, 1, length - 2, length - 1, length, length + 1, 10 * length, 1000000, 2**40})
+        values = [max(mp.mpf(1), mp.log(t + shift) / mp.log(length)) if t + shift > 0 else mp.mpf(1) for t in positions]
+        parameters = {"length": length, "shift": shift}
+        cases.append({"name": title, "parameters": parameters, "positions": positions, "values": values})
+    source = "Chiang, Cholak 2022, arXiv:2202.12172, section 5.3; published code of Qwen"
+    return {"provenance": provenance(source), "cases": cases}
+
+
 if __name__ == "__main__":
     with mp.workdps(50):
         makes: dict[str, Callable[[], dict[str, Any]]] = {
             name: (lambda name=name: schedule(name))  # type: ignore[misc]
             for name in CASES
         }
-        sys.exit(write_or_check(makes | {"attention_temperature": attention_temperature}, __doc__))
+        sys.exit(write_or_check(makes | {"attention_temperature": attention_temperature, "logn": logn}, __doc__))

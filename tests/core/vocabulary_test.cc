@@ -126,6 +126,14 @@ TEST(Nearest, FindsTypingErrors) {
   EXPECT_EQ(nearest_name("chekc", strings), "check");
 }
 
+TEST(Nearest, CountsEdits) {
+  EXPECT_EQ(edit_distance("theta", "theta"), 0U);
+  EXPECT_EQ(edit_distance("thet", "theta"), 1U);
+  EXPECT_EQ(edit_distance("tehta", "theta"), 1U);  // neighbours swapped
+  EXPECT_EQ(edit_distance("v_head_dim", "qk_head_dim"), 2U);
+  EXPECT_EQ(edit_distance("", "abc"), 3U);
+}
+
 TEST(Nearest, IsSilentWhenNothingIsNear) {
   const std::vector<std::string_view> names{"rotary", "alibi", "x"};
   EXPECT_EQ(nearest_name("embedding", names), "");

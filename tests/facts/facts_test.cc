@@ -106,6 +106,30 @@ TEST(Facts, PairsOfPlainRopeLeaveAtTheLength) {
   EXPECT_EQ(facts("llama-3-8b").limits.angles.at(0).leaving_pairs, 0);
 }
 
+TEST(Facts, HeadsAreReadByTheRecipe) {
+  ModelSpec t5;
+  t5.head.tied_regardless = true;
+  EXPECT_TRUE(facts_of(t5, {.recipe = "hf"}).head.tied);
+  EXPECT_FALSE(facts_of(t5, {.recipe = "exact"}).head.tied);
+  EXPECT_FALSE(facts_of(t5, {.recipe = "llama.cpp"}).head.tied);
+  ModelSpec minicpm;
+  minicpm.format = "gguf";
+  minicpm.family = "minicpm";
+  minicpm.head.scale = 256.0 / 2304;
+  EXPECT_EQ(facts_of(minicpm, {.recipe = "exact"}).head.scale, 256.0 / 2304);
+  EXPECT_EQ(facts_of(minicpm, {.recipe = "llama.cpp"}).head.scale, 1 / (256.0 / 2304));
+  minicpm.head.scale_key = "minicpm.logit_scale";
+  EXPECT_EQ(facts_of(minicpm, {.recipe = "llama.cpp"}).head.scale, 256.0 / 2304);
+}
+
+TEST(Facts, TheNormaliserOfGemmaIsRoundedButInLlamaCpp) {
+  ModelSpec gemma;
+  gemma.embedding.scale = std::sqrt(2560.0);
+  EXPECT_EQ(facts_of(gemma, {.recipe = "hf"}).embedding.scale_rounding, ScaleRounding::run_dtype);
+  EXPECT_EQ(facts_of(gemma, {.recipe = "llama.cpp"}).embedding.scale_rounding, ScaleRounding::none);
+  EXPECT_EQ(facts_of(gemma, {.recipe = "exact"}).embedding.scale_rounding, ScaleRounding::none);
+}
+
 TEST(Facts, WindowsOfGptOss) {
   if (no_data()) GTEST_SKIP() << "no folder hf-configs in the test data";
   const Facts of = facts("gpt-oss-20b");

@@ -15,13 +15,16 @@ namespace locant::golden {
 
 using Json = nlohmann::json;
 
-/// The cases of tests/cases/<name>.json; an empty file is a failure of the test that asks.
-inline Json cases(const std::string& name) {
-  std::ifstream file(std::string(LOCANT_SOURCE_DIR) + "/tests/cases/" + name + ".json");
-  if (!file) throw std::runtime_error("no golden file " + name);
-  Json all = Json::parse(file);
+/// tests/cases/<name>.json; a file without cases is a failure of the test that asks.
+inline Json file(const std::string& name) {
+  std::ifstream stream(std::string(LOCANT_SOURCE_DIR) + "/tests/cases/" + name + ".json");
+  if (!stream) throw std::runtime_error("no golden file " + name);
+  Json all = Json::parse(stream);
   if (all.at("cases").empty()) throw std::runtime_error("no cases in " + name);
-  return all.at("cases");
+  return all;
+}
+inline Json cases(const std::string& name) {
+  return file(name).at("cases");
 }
 
 inline PositionSpec spec_of(std::string mechanism, const Json& parameters) {

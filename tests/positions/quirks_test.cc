@@ -42,7 +42,7 @@ PositionSpec longrope(std::vector<Parameter> more) {
   PositionSpec spec = spec_of("longrope", std::move(more));
   spec.set("short_factor", List(32, 1.5));
   spec.set("long_factor", List(32, 30.0));
-  spec.set("original_length", std::int64_t{4096});
+  if (spec.find("original_length") == nullptr) spec.set("original_length", std::int64_t{4096});
   spec.set("max_positions", std::int64_t{131072});
   return spec;
 }
@@ -71,32 +71,54 @@ const std::map<Quirk, Example>& examples() {
       {Quirk::dynamic_ntk_never, {dynamic(), {.seen = 8192}}},
       {Quirk::dynamic_ntk_refused, {dynamic()}},
       {Quirk::longrope_by_capacity, {longrope({}), {.seen = 100, .capacity = 8192}}},
-      {Quirk::longrope_by_table, {longrope({}), {.seen = 2049}}},
+      {Quirk::longrope_by_table, {longrope({{"original_length", std::int64_t{1024}}}), {.seen = 100}}},
       {Quirk::longrope_one_later, {longrope({}), {.seen = 4097}}},
       {Quirk::longrope_always_long, {longrope({}), {.seen = 100}}},
       {Quirk::longrope_pair_keeps_short,
        {longrope({{"short_mscale", 1.1}, {"long_mscale", 1.2}}), {.seen = 5000}}},
       {Quirk::longrope_ignores_attention_factor,
        {longrope({{"attention_factor", 1.5, "rope_parameters.attention_factor"}})}},
+      {Quirk::longrope_whole_ratio, {longrope({{"original_length", std::int64_t{3000}}})}},
+      {Quirk::llama3_ignores_factor,
+       {spec_of("llama3", {{"factor", 8.0}, {"original_length", std::int64_t{8192}}})}},
       {Quirk::proportional_ignores_factor,
        {spec_of("proportional", {{"proportion", 0.25}, {"factor", 8.0}})}},
       {Quirk::proportional_refused, {spec_of("proportional", {{"proportion", 0.25}})}},
       {Quirk::sections_fourth_axis,
        {spec_of("rope", {{"sections", List{12, 10, 10}}, {"axis_layout", std::string("interleaved")}})}},
       {Quirk::sections_rescaled, {spec_of("rope", {{"sections", List{16, 24, 24}}})}},
+      {Quirk::yarn_truncates_layer_types,
+       {yarn({{"truncate", std::int64_t{0}, "rope_parameters.full_attention.truncate"}})}},
+      {Quirk::yarn_ignores_extrapolation_factor, {yarn({{"extrapolation_factor", 0.5}})}},
+      {Quirk::sections_ignored, {spec_of("rope", {{"sections", List{8, 12, 12}}})}},
+      {Quirk::base_taken_for_width,
+       {{.mechanism = "rope",
+         .parameters = {{"head_dim", std::int64_t{64}}, {"theta", 10000.0, "rotary_emb_base"}}}}},
+      {Quirk::partial_factor_ignored_by_default,
+       {spec_of("rope", {{"rotary_dim", std::int64_t{32}, "partial_rotary_factor"},
+                         {"partial_read", std::string("scaled_only")}})}},
+      {Quirk::slopes_bf16_before_scale,
+       {spec_of("alibi", {{"heads", std::int64_t{12}}, {"scale_order", std::string("before_scale")}})}},
+      {Quirk::sinusoid_whole_half,
+       {spec_of("sinusoidal", {{"width", std::int64_t{512}}, {"dialect", std::string("marian")}})}},
+      {Quirk::sinusoid_starts_at_one,
+       {spec_of("sinusoidal", {{"width", std::int64_t{512}}, {"dialect", std::string("halves")}})}},
       {Quirk::temperature_needs_own_block,
        {spec_of("attention_temperature", {{"scale", 0.1, "rope_parameters.llama_4_scaling_beta"}})}},
   };
   return kExamples;
 }
 
-/// Quirks that no mechanism asks for, and who does.
+/// Quirks that plan() does not ask for, and where their effect is tested.
 const std::map<Quirk, std::string_view>& elsewhere() {
   static const std::map<Quirk, std::string_view> kElsewhere = {
-      {Quirk::table_in_run_dtype, "numerics_of"},         {Quirk::embedding_scale_unrounded, "spec"},
-      {Quirk::partial_factor_ignored_by_default, "spec"}, {Quirk::next_position_ignores_time, "position ids"},
-      {Quirk::padding_counted, "position ids"},           {Quirk::sinusoid_whole_half, "sinusoidal"},
-      {Quirk::sinusoid_starts_at_one, "sinusoidal"},
+      {Quirk::table_in_run_dtype, "TablesFollowTheRunDtypeWhereTheRecipeSaysSo"},
+      {Quirk::bias_in_run_dtype, "TablesFollowTheRunDtypeWhereTheRecipeSaysSo"},
+      {Quirk::embedding_scale_unrounded, "facts_test: TheNormaliserOfGemmaIsRoundedButInLlamaCpp"},
+      {Quirk::head_scale_inverted_by_default, "facts_test: HeadsAreReadByTheRecipe"},
+      {Quirk::head_tied_whatever_stated, "facts_test: HeadsAreReadByTheRecipe"},
+      {Quirk::next_position_ignores_time, "position_rules_test"},
+      {Quirk::padding_counted, "position_rules_test"},
   };
   return kElsewhere;
 }
@@ -107,6 +129,34 @@ std::pair<std::optional<SitePlan>, std::string> outcome(const Example& example, 
   const std::string said = sentence<SpecError>(
       [&] { plan = find_mechanism(example.spec.mechanism).plan(example.spec, recipe, example.extent); });
   return {plan, said};
+}
+
+/// The plan of a stack that holds nothing but the example; none where a recipe refuses it.
+std::optional<Plan> whole_plan(const Example& example, const Recipe& recipe) {
+  StackPositions positions;
+  if (find_mechanism(example.spec.mechanism).site == Site::embedding) {
+    positions.embedding = {example.spec};
+  } else {
+    positions.layers = {{example.spec}};
+  }
+  try {
+    return plan(positions, recipe, example.extent);
+  } catch (const SpecError&) {
+    return std::nullopt;
+  }
+}
+
+/// differences() names what a row changes, in words.
+void expect_told(const Example& example, const Recipe& without, const Recipe& recipe) {
+  const std::optional<Plan> a = whole_plan(example, without);
+  const std::optional<Plan> b = whole_plan(example, recipe);
+  if (!a || !b) return;
+  const std::vector<PlanDifference> found = differences(*a, *b);
+  ASSERT_FALSE(found.empty());
+  for (const PlanDifference& one : found) {
+    EXPECT_FALSE(one.what.empty());
+    EXPECT_EQ(one.site, find_mechanism(example.spec.mechanism).site);
+  }
 }
 
 TEST(Quirks, EveryRowOfEveryRecipeHasItsEffect) {
@@ -128,6 +178,7 @@ TEST(Quirks, EveryRowOfEveryRecipeHasItsEffect) {
       Recipe without = recipe;
       without.deviations = others;
       EXPECT_NE(outcome(example->second, recipe), outcome(example->second, without));
+      expect_told(example->second, without, recipe);
     }
   }
   for (const auto& [quirk, example] : examples()) EXPECT_TRUE(seen.contains(quirk)) << example.spec.mechanism;
@@ -154,11 +205,15 @@ TEST(Quirks, TablesFollowTheRunDtypeWhereTheRecipeSaysSo) {
     const Numerics narrow = numerics_of(recipe, DType::bf16);
     EXPECT_EQ(narrow.run_dtype, DType::bf16);
     EXPECT_EQ(narrow.table, recipe.has(Quirk::table_in_run_dtype) ? DType::bf16 : DType::f32);
+    EXPECT_EQ(narrow.bias, recipe.has(Quirk::bias_in_run_dtype) ? DType::bf16 : DType::f32);
+    EXPECT_EQ(narrow.bias_before_scale,
+              recipe.has(Quirk::slopes_bf16_before_scale) ? DType::bf16 : DType::f32);
     EXPECT_EQ(narrow.frequency, recipe.numerics.frequency);
     EXPECT_EQ(narrow.angle, recipe.numerics.angle);
     EXPECT_EQ(numerics_of(recipe, DType::f32).table, DType::f32);
   }
   EXPECT_TRUE(find_recipe("vllm").has(Quirk::table_in_run_dtype));
+  EXPECT_TRUE(find_recipe("hf").has(Quirk::bias_in_run_dtype));
   EXPECT_EQ(sentence<SpecError>([] { (void)numerics_of(find_recipe("hf"), DType::i64); }),
             "numerics_of: a model runs in f32, f16 or bf16, got i64");
 }
@@ -210,7 +265,7 @@ TEST(Quirks, WhoUsesTheLongFactorsWhen) {
     const auto rotation = golden::planned<Rotation>(longrope({}), recipe, extent);
     return std::abs(rotation.inv_freq[0] * 30 - 1) < std::abs(rotation.inv_freq[0] * 1.5 - 1);
   };
-  for (const char* recipe : {"exact", "hf", "onnxruntime"}) {
+  for (const char* recipe : {"exact", "hf", "onnxruntime", "ctranslate2"}) {
     EXPECT_FALSE(is_long(recipe, {.seen = 4096, .capacity = 131072})) << recipe;
     EXPECT_TRUE(is_long(recipe, {.seen = 4097, .capacity = 4097})) << recipe;
   }
@@ -222,8 +277,12 @@ TEST(Quirks, WhoUsesTheLongFactorsWhen) {
     EXPECT_TRUE(is_long(recipe, {.seen = 1})) << recipe << ": opened for the whole configured length";
   }
   EXPECT_TRUE(is_long("mlx", {.seen = 1, .capacity = 1}));
-  EXPECT_FALSE(is_long("ctranslate2", {.seen = 2048}));
-  EXPECT_TRUE(is_long("ctranslate2", {.seen = 2049}));
+  const auto short_original = [](std::string_view recipe, std::int64_t seen) {
+    const PositionSpec spec = longrope({{"original_length", std::int64_t{1024}}});
+    return golden::planned<Rotation>(spec, recipe, {.seen = seen}).inv_freq[0];
+  };
+  EXPECT_LT(short_original("ctranslate2", 1), short_original("hf", 1)) << "the table has 2048 rows";
+  EXPECT_EQ(short_original("ctranslate2", 1025), short_original("hf", 1025));
 }
 
 TEST(Quirks, DynamicNtkFollowsWhatTheRecipeFollows) {

@@ -96,7 +96,8 @@ TEST(Rope, RefusesWhatCannotBeRotated) {
   EXPECT_EQ(refusal("pairing", std::int64_t{1}), "rope: pairing must be half or interleaved, got 1");
   EXPECT_EQ(refusal("thetta", 1e4),
             "rope: parameters are theta, head_dim, rotary_dim, rotary_offset, pairing, write_pairing, sign, "
-            "sections, axis_layout or divisors, got \"thetta\", did you mean \"theta\"");
+            "sections, axis_layout, acts_on, shared_key, divisors or partial_read, got \"thetta\", did you "
+            "mean \"theta\"");
 }
 
 TEST(Rope, RefusesAParameterStatedTwice) {

@@ -21,11 +21,6 @@ using golden::spec_of;
 constexpr std::array<const char*, 8> kSchedules = {"linear",   "ntk",    "dynamic_ntk",  "yarn",
                                                    "longrope", "llama3", "proportional", "by_parts"};
 
-double factor_at(const QueryScale& scale, std::int64_t position) {
-  return 1 +
-         scale.scale * std::log1p(std::floor((static_cast<double>(position) + scale.shift) / scale.floor));
-}
-
 /// transformers has no NTK-by-parts.
 constexpr std::array<const char*, 7> kHfSchedules = {"linear",   "ntk",    "dynamic_ntk", "yarn",
                                                      "longrope", "llama3", "proportional"};
@@ -101,8 +96,9 @@ PositionSpec stretched(std::string mechanism, double factor) {
   }
   if (spec.mechanism == "dynamic_ntk") {
     spec.set("max_positions", std::int64_t{2048});
-  } else if (find_mechanism(spec.mechanism).parameters.size() > 12) {
-    spec.set("original_length", std::int64_t{2048});
+  }
+  for (const ParameterDescription& one : find_mechanism(spec.mechanism).parameters) {
+    if (one.name == "original_length") spec.set("original_length", std::int64_t{2048});
   }
   return spec;
 }
@@ -178,7 +174,21 @@ TEST(AttentionTemperature, IsExactTo50Digits) {
     const auto positions = integers(one.at("positions"));
     for (std::size_t t = 0; t < positions.size(); ++t) {
       const auto expected = one.at("values")[t].get<double>();
-      EXPECT_NEAR(factor_at(scale, positions[t]), expected, budgets::kAmplitudeExact * expected)
+      EXPECT_NEAR(query_factor(scale, positions[t]), expected, budgets::kAmplitudeExact * expected)
+          << positions[t];
+    }
+  }
+}
+
+TEST(Logn, IsExactTo50Digits) {
+  for (const auto& one : cases("logn")) {
+    SCOPED_TRACE(one.at("name").get<std::string>());
+    const auto scale = planned<QueryScale>(spec_of("logn", one.at("parameters")));
+    EXPECT_EQ(scale.form, "log_ratio");
+    const auto positions = integers(one.at("positions"));
+    for (std::size_t t = 0; t < positions.size(); ++t) {
+      const auto expected = one.at("values")[t].get<double>();
+      EXPECT_NEAR(query_factor(scale, positions[t]), expected, budgets::kAmplitudeExact * expected)
           << positions[t];
     }
   }
@@ -191,7 +201,8 @@ TEST(AttentionTemperature, IsThatOfTransformers) {
     const auto positions = integers(one.at("positions"));
     for (std::size_t t = 0; t < positions.size(); ++t) {
       const auto expected = one.at("values")[t].get<double>();
-      EXPECT_NEAR(factor_at(scale, positions[t]), expected, budgets::kFrequencyHf * expected) << positions[t];
+      EXPECT_NEAR(query_factor(scale, positions[t]), expected, budgets::kFrequencyHf * expected)
+          << positions[t];
     }
   }
 }

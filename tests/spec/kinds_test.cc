@@ -114,7 +114,7 @@ TEST(Learned, GptBigcodeHasOneKeyHead) {
 
 TEST(Sinusoids, CtrlScalesItsEmbeddings) {
   const ModelSpec spec = facts({{"model_type", "ctrl"}});
-  EXPECT_EQ(word(spec.positions.embedding.at(0), "dialect"), "marian");
+  EXPECT_EQ(word(spec.positions.embedding.at(0), "dialect"), "ctrl");
   EXPECT_EQ(spec.embedding.scale, std::sqrt(1280.0));
   expect_plans(spec);
 }
@@ -200,7 +200,9 @@ TEST(Stacks, T5HasBucketsOnBothSidesAndNoneAcross) {
   EXPECT_EQ(spec.head.scale, 1 / std::sqrt(512.0));
   EXPECT_EQ(spec.lengths.configured, std::nullopt);
   EXPECT_EQ(facts({{"model_type", "t5"}, {"tie_word_embeddings", false}}).head.scale, 1);
-  EXPECT_TRUE(facts({{"model_type", "t5"}, {"tie_word_embeddings", false}}).head.tied);
+  EXPECT_TRUE(spec.head.tied);
+  EXPECT_TRUE(spec.head.tied_regardless);
+  EXPECT_FALSE(facts({{"model_type", "t5"}, {"tie_word_embeddings", false}}).head.tied);
   EXPECT_TRUE(facts({{"model_type", "t5"}, {"feed_forward_proj", "gated-gelu"}}).mlp.gated);
   expect_plans(spec);
 }
@@ -265,6 +267,8 @@ TEST(Rotations, LatentHeadsRotateTheirEnd) {
   EXPECT_EQ(integer(rope, "rotary_offset"), 128);
   EXPECT_EQ(integer(rope, "rotary_dim"), 64);
   EXPECT_EQ(word(rope, "write_pairing"), "half");
+  EXPECT_EQ(integer(rope, "shared_key"), 1);
+  expect_plans(spec);
 }
 
 TEST(Rotations, MinistralScalesQueriesFromTheBlock) {
@@ -360,8 +364,6 @@ TEST(Generic, BrokenValuesStillThrow) {
   EXPECT_THAT(refused({{"model_type", "weird"}, {"hidden_size", "big"}}), HasSubstr("hidden_size"));
   EXPECT_THAT(refused({{"model_type", "weird"}, {"num_hidden_layers", -1}}), HasSubstr("num_hidden_layers"));
   EXPECT_THAT(refused({{"model_type", 3}}), HasSubstr("model_type"));
-  EXPECT_THAT(refused({{"model_type", "qwen2"}, {"layer_types", {"full_attention"}}}),
-              HasSubstr("layer_types"));
   EXPECT_THAT(refused({{"model_type", "qwen2"}, {"rope_theta", "big"}}), HasSubstr("rope_theta"));
   EXPECT_THAT(refused({{"model_type", "roberta"}, {"max_position_embeddings", 2}}),
               HasSubstr("pad_token_id"));

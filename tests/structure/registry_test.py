@@ -20,12 +20,17 @@ SHARED_CASES = {
     "hf_masked_tail_ids",
     "hf_mrope_ids",
     "hf_pad_offset_ids",
+    "hf_padded_ids",
     "hf_partial_ropes",
     "hf_position_ids",
     "hf_sections",
+    "peer_ctranslate2",
+    "peer_llama_cpp",
+    "peer_mlx",
+    "peer_onnxruntime",
 }
 # a second set of cases of one mechanism
-MORE_CASES = {"alibi_slopes", "hf_falcon_slopes", "hf_sinusoids"}
+MORE_CASES = {"alibi_slopes", "hf_alibi_scores", "hf_falcon_slopes", "hf_sinusoids"}
 
 
 def described(root: Path) -> set[str]:

@@ -447,6 +447,12 @@ SCALINGS: dict[str, dict[str, Any]] = {
         "truncate": False,
         "attention_factor": 1.1,
     },
+    "yarn-extrapolation": {
+        "rope_type": "yarn",
+        "factor": 8.0,
+        "original_max_position_embeddings": 512,
+        "extrapolation_factor": 0.5,
+    },
     "yarn-equal-edges": {
         "rope_type": "yarn",
         "factor": 32.0,
@@ -507,6 +513,17 @@ def synthetic() -> dict[str, dict[str, Any]]:
         "sliding_attention": {"rope_type": "default", "rope_theta": 1234.0},
     }
     cases["gemma3-nested"] = {"model_type": "gemma3_text", **base, "rope_parameters": nested, "sliding_window": 33}
+    unread = {
+        "full_attention": {
+            "rope_type": "yarn",
+            "factor": 8.0,
+            "rope_theta": 1e5,
+            "original_max_position_embeddings": 512,
+            "truncate": False,
+        },
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1234.0},
+    }
+    cases["gemma3-nested-yarn"] = {"model_type": "gemma3_text", **base, "rope_parameters": unread, "sliding_window": 33}
     cases["gemma3-legacy"] = {
         "model_type": "gemma3_text",
         **base,
