@@ -293,9 +293,12 @@ def structure(context: Context) -> Outcome:
 def golden(context: Context) -> Outcome:
     """Every generator of committed cases, asked whether it would write what is committed."""
     found = Outcome()
-    for generator in sorted((context.root / "tests" / "cases").glob("generate*.py")):
+    for generator in sorted((context.root / "tests").glob("**/generate*.py")):
         if generator.name.startswith("generate_peer_"):
             continue  # the part `peers` asks them
+        if "PUBLISHED" in generator.read_text() and not (context.root.parent / "shared" / "data").is_dir():
+            found.add(Outcome(skipped=Counter({"published configs are not here": 1})))
+            continue
         found.add(check([str(dev_python.python(context.root)), str(generator), "--check"], context))
     return found
 
