@@ -61,7 +61,9 @@ struct PlanText {
       return fmt::format("{} heads, slopes {:.6g} to {:.6g} a token", bias.heads, *most, *least);
     }
     std::string text = bias.buckets > 0 ? fmt::format("{} buckets", bias.buckets) : "plain distances";
-    return text + fmt::format(" up to distance {}, {} heads", bias.max_distance, bias.heads);
+    if (!bias.inv_freq.empty()) text = "a sinusoid of the distance";
+    if (bias.max_distance > 0) text += fmt::format(" up to distance {}", bias.max_distance);
+    return text + fmt::format(", {} heads", bias.heads);
   }
   std::string operator()(const QueryScale& scale) const {
     return fmt::format("scale {:.6g}, floor {:.6g} tokens, shift {:.6g}", scale.scale, scale.floor,

@@ -611,6 +611,8 @@ def synthetic() -> dict[str, dict[str, Any]]:
         **base,
         "rope_scaling": {"type": "dynamic", "alpha": 50.0, "factor": 1.0},
     }
+    for name in ("t5", "mt5"):
+        cases[f"{name}-untied"] = {"model_type": name, "num_layers": 2, "tie_word_embeddings": False}
     cases["granite-scales"] = {
         "model_type": "granite",
         **base,

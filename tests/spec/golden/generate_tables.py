@@ -6,6 +6,7 @@ generate_tables.py writes it, generate_tables.py --check says whether it is what
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -25,9 +26,10 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from transformers.models.whisper.modeling_whisper import sinusoids
 from transformers.models.xglm.modeling_xglm import XGLMSinusoidalPositionalEmbedding
 
-from generate import ALSO, FAMILIES, HERE, classes, modeling, text_config, text_of
-
 Config = dict[str, Any]
+HERE = Path(__file__).resolve().parent
+# The script beside this one; tests/cases has another of its name.
+configs_of: Any = importlib.import_module("generate")
 RELATIVE = [*range(-200, 201), -100000, -513, -512, 512, 513, 100000]
 POSITIONS = [0, 1, 2, 28, 255, 256, 257, 511, 1022]
 
@@ -136,14 +138,14 @@ def rows_of_sinusoids() -> list[dict[str, Any]]:
 
 def plain(rope: dict[str, Any], factor: float) -> dict[str, Any]:
     """The plain schedule with a partial factor, in each block."""
-    blocks = {key: plain(value, factor) for key, value in rope.items() if isinstance(value, dict)}
+    blocks: dict[str, Any] = {key: plain(value, factor) for key, value in rope.items() if isinstance(value, dict)}
     return blocks or {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": factor}
 
 
 def pairs_of(name: str, factor: float) -> int | None:
-    config = text_of(text_config(name))
-    module = modeling(config)
-    owners = [] if module is None else classes(module, "RotaryEmbedding")
+    config = configs_of.text_of(configs_of.text_config(name))
+    module = configs_of.modeling(config)
+    owners = [] if module is None else configs_of.classes(module, "RotaryEmbedding")
     owners = [owner for owner in owners if hasattr(owner, "compute_default_rope_parameters")]
     if not owners or not getattr(config, "rope_parameters", None):
         return None
@@ -162,7 +164,7 @@ OTHER_WIDTHS = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v4", "gl
 def partial() -> dict[str, str]:
     """Whether a class rotates half of a head or the whole where a config without schedule asks for half."""
     found = {}
-    for name in sorted({*FAMILIES, *ALSO} - OTHER_WIDTHS):
+    for name in sorted({*configs_of.FAMILIES, *configs_of.ALSO} - OTHER_WIDTHS):
         half = pairs_of(name, 0.5)
         if half is not None:
             found[name] = "whole" if half == pairs_of(name, 1.0) else "half"
@@ -182,7 +184,7 @@ def main(arguments: list[str]) -> int:
         entries = [f"  {json.dumps(row, separators=(',', ':'))}" for row in part]
         lines.append(f' "{name}": [\n' + ",\n".join(entries) + "\n ]")
     text = "{\n" + ",\n".join(lines) + "\n}\n"
-    path = Path(HERE / "tables.json")
+    path = HERE / "tables.json"
     if not arguments:
         path.write_text(text)
         return 0
