@@ -9,6 +9,7 @@
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "cli/suggest.h"
+#include "locant/check.h"
 #include "locant/positions.h"
 #include "locant/recipe.h"
 #include "locant/spec.h"
@@ -169,7 +170,7 @@ const Recipe* recipe_named(const std::string& name) {
 
 /// By id or name.
 const Rule* rule_named(const std::string& name) {
-  const auto all = config_rules();
+  const auto all = rules();
   const auto it = std::find_if(all.begin(), all.end(),
                                [&](const Rule& rule) { return rule.id == name || rule.name == name; });
   return it == all.end() ? nullptr : &*it;
@@ -182,7 +183,7 @@ std::vector<std::string> known_names() {
     names.insert(names.end(), mechanism.aliases.begin(), mechanism.aliases.end());
   }
   for (const Recipe& recipe : recipes()) names.emplace_back(recipe.name);
-  for (const Rule& rule : config_rules()) {
+  for (const Rule& rule : rules()) {
     names.emplace_back(rule.id);
     names.emplace_back(rule.name);
   }

@@ -9,6 +9,7 @@
 
 #include "cli/inspect_report.h"
 #include "cli/stream.h"
+#include "locant/check.h"
 
 namespace locant::cli {
 namespace {
@@ -110,7 +111,7 @@ std::string plan_text(const PositionFacts& entry) {
 std::string note_text(const Note& note) {
   if (note.rule.empty()) return one_line(note.text);
   std::string_view name;
-  for (const Rule& rule : config_rules()) {
+  for (const Rule& rule : rules()) {
     if (rule.id == note.rule) name = rule.name;
   }
   return fmt::format("{} {}: {}", note.rule, name, one_line(note.text));

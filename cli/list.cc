@@ -8,6 +8,7 @@
 
 #include "cli/answer.h"
 #include "cli/commands.h"
+#include "locant/check.h"
 #include "locant/model.h"
 #include "locant/positions.h"
 #include "locant/recipe.h"
@@ -64,7 +65,7 @@ Section recipe_section() {
 
 Section rule_section() {
   Section section{"rules", {}};
-  for (const Rule& rule : config_rules()) {
+  for (const Rule& rule : rules()) {
     OrderedJson json = {{"id", rule.id},
                         {"name", rule.name},
                         {"severity", name_of(rule.severity)},

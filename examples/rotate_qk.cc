@@ -61,7 +61,7 @@ int main() {
       const float* row = &sequence(q, batch)(query, 1, 0);
       const double score = std::inner_product(row, row + kDim, &sequence(k, batch)(query - 3, 1, 0), 0.0);
       std::printf("query at position %4lld, key 3 tokens before it: q.k = %.4f\n",
-                  static_cast<long long>(batch * 5000 + query), score);
+                  static_cast<long long>(batch) * 5000 + query, score);
     }
   }
 }

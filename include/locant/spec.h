@@ -25,6 +25,7 @@ struct EmbeddingSpec {
   std::int64_t width = 0;
   double scale = 1;       ///< before the rounding that a recipe gives it
   std::string scale_key;  ///< the key that asks for it
+  bool scale_in_run_dtype = false;  ///< the factor is a tensor of the dtype that the model runs in (Gemma)
   bool normed = false;    ///< a norm follows the lookup (BLOOM)
   std::optional<std::int64_t> padding_id;
   std::int64_t factorised_width = 0;  ///< width of the looked-up row before a projection (ALBERT); 0 = none
@@ -107,6 +108,7 @@ struct Note {
   std::string text;    ///< one sentence
   std::string rule{};  ///< id of the rule that says more (`locant explain C103`); empty = none
   std::string key{};   ///< the dotted key it is about; empty = no single one
+  std::optional<Severity> severity{};  ///< where it weighs less than its rule does
 };
 
 struct ModelSpec {

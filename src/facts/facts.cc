@@ -45,7 +45,8 @@ EmbeddingFacts embedding_facts(const ModelSpec& spec, const Recipe& recipe) {
   facts.width = spec.embedding.width;
   facts.scale = spec.embedding.scale;
   const bool exact = recipe.numerics.frequency == DType::f64 && recipe.deviations.empty();
-  const bool rounds = spec.embedding.scale != 1 && !exact && !recipe.has(Quirk::embedding_scale_unrounded);
+  const bool rounds =
+      spec.embedding.scale_in_run_dtype && !exact && !recipe.has(Quirk::embedding_scale_unrounded);
   facts.scale_rounding = rounds ? ScaleRounding::run_dtype : ScaleRounding::none;
   if (spec.embedding.normed) facts.norm = spec.norm.kind;
   facts.factorised_width = spec.embedding.factorised_width;

@@ -28,6 +28,9 @@ struct StackView {
 /// Adds notes on what the recipe refuses or reads otherwise than `exact`, by rule. `facts` has its positions.
 void note_recipe(const ModelSpec& spec, const Recipe& recipe, const Extent& extent, Facts& facts);
 
+/// The weights at `path`: the file itself, or those of a folder; "" = none there.
+[[nodiscard]] std::string weights_in(const std::string& path);
+
 /// Fills names, dtype and parameters from the headers at `path`; leaves them where there are none.
 void read_weight_headers(const std::string& path, Facts& facts);
 

@@ -39,16 +39,6 @@ const StoredTensor* find_ending(const SafetensorsFile& file, const std::array<st
   return nullptr;
 }
 
-std::string weights_in(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return path;
-  for (const char* const name : {"model.safetensors.index.json", "model.safetensors"}) {
-    const fs::path candidate = fs::path(path) / name;
-    if (fs::exists(candidate, error)) return candidate.string();
-  }
-  return {};
-}
-
 /// A file without tensors is a vocabulary alone.
 void read_gguf_headers(const std::string& path, Facts& facts) {
   const GgufFile file(path);
@@ -69,6 +59,16 @@ void read_gguf_headers(const std::string& path, Facts& facts) {
 }
 
 }  // namespace
+
+std::string weights_in(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return path;
+  for (const char* const name : {"model.safetensors.index.json", "model.safetensors"}) {
+    const fs::path candidate = fs::path(path) / name;
+    if (fs::exists(candidate, error)) return candidate.string();
+  }
+  return {};
+}
 
 void read_weight_headers(const std::string& path, Facts& facts) {
   const std::string weights = path.empty() ? path : weights_in(path);

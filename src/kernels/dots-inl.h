@@ -40,7 +40,7 @@ HWY_INLINE void dots(const float* const* x, const T* const* w, std::size_t k, fl
   }
   for (int t = 0; t < Tokens; ++t) {
     for (int n = 0; n < Rows; n += 4) {
-      sum4(acc[t][n], acc[t][n + 1], acc[t][n + 2], acc[t][n + 3], sums + t * Rows + n);
+      sum4(acc[t][n], acc[t][n + 1], acc[t][n + 2], acc[t][n + 3], sums + std::ptrdiff_t{t} * Rows + n);
     }
   }
 }

@@ -100,6 +100,7 @@ const FamilyWeights* find_family_weights(std::string_view family) noexcept {
 
 std::vector<std::string_view> runnable_families() {
   std::vector<std::string_view> names;
+  names.reserve(kRows.size());
   for (const FamilyWeights& row : kRows) names.push_back(row.family);
   return names;
 }

@@ -72,7 +72,7 @@ Steps steps_of(std::int64_t value, const LogLadder& ladder) {
   }
   if (near > 2 * kMaxBuckets) return {near, true};
   const std::strong_ordering order = compared_steps(value, ladder, near);
-  return {order < 0 ? near - 1 : near, order == std::strong_ordering::equal};
+  return {std::is_lt(order) ? near - 1 : near, std::is_eq(order)};
 }
 
 }  // namespace

@@ -87,10 +87,12 @@ void Config::refuse(std::string_view key, std::string_view rule, std::string_vie
   odd(id, key, fmt::format("is not followed, it would have to be {}, got {}", rule, json_text(value(key))));
 }
 
-void Config::odd(std::string_view id, std::string_view key, std::string_view what) const {
+void Config::odd(std::string_view id, std::string_view key, std::string_view what,
+                 std::optional<Severity> severity) const {
   note({.text = fmt::format("{}: {} {}", path_, full_key(key), what),
         .rule = std::string(id),
-        .key = full_key(key)});
+        .key = full_key(key),
+        .severity = severity});
 }
 
 Json Config::meant(std::string_view key, const Json& value, JsonKind wanted) const {

@@ -61,7 +61,8 @@ class Config {
   void note(Note note) const;
   void note(std::string sentence) const { note(Note{.text = std::move(sentence)}); }
   /// Notes "path: key what" under the rule of that id, about a key of this object.
-  void odd(std::string_view id, std::string_view key, std::string_view what) const;
+  void odd(std::string_view id, std::string_view key, std::string_view what,
+           std::optional<Severity> severity = {}) const;
   [[nodiscard]] std::vector<Note> notes() const;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }

@@ -17,8 +17,8 @@ namespace {
 using namespace std::string_view_literals;
 
 // Where two of these stand in one object they name one fact; getters ask for one of them only.
-constexpr std::array kTwins = {std::pair{"n_positions"sv, "n_ctx"sv},
-                               std::pair{"rope_theta"sv, "rotary_emb_base"sv},
+// n_ctx beside n_positions is none: no class reads it, and reduced copies keep the old one.
+constexpr std::array kTwins = {std::pair{"rope_theta"sv, "rotary_emb_base"sv},
                                std::pair{"partial_rotary_factor"sv, "rotary_pct"sv}};
 
 // Null in none of them means "none"; every reader needs a value.
@@ -77,8 +77,10 @@ void judge_ids(const Config& config, const ModelSpec& spec) {
     const Json& stated = config.value(key);
     const auto judge = [&](const Json& id) {
       if (!id.is_number_integer() || id.get<double>() < static_cast<double>(spec.vocab)) return;
+      // padding is looked up; the others are never met, and random models of every size keep their defaults
+      const auto severity = key == "pad_token_id" ? std::nullopt : std::optional(Severity::note);
       config.odd(rules::kIdOutsideVocabulary, key,
-                 fmt::format("is {}, the vocabulary ends at {}", json_text(id), spec.vocab - 1));
+                 fmt::format("is {}, the vocabulary ends at {}", json_text(id), spec.vocab - 1), severity);
     };
     if (!stated.is_array()) judge(stated);
     if (stated.is_array()) {

@@ -34,7 +34,10 @@ const GgufArchitecture& generic_architecture() noexcept {
 }
 
 void read_scales(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec) {
-  if (row.root_scale) scale_embedding(spec, std::sqrt(static_cast<double>(spec.hidden)), {});
+  if (row.root_scale) {
+    scale_embedding(spec, std::sqrt(static_cast<double>(spec.hidden)), {});
+    spec.embedding.scale_in_run_dtype = true;
+  }
   if (row.embedding_scale) {
     const auto stated = keys.number("embedding_scale");
     const double scale = stated.value_or(row.embedding_default);

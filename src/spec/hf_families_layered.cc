@@ -18,6 +18,7 @@ const RopeStyle kHalf{};
 
 void gemma_scales(Config& config, ModelSpec& spec) {
   scale_embedding(spec, std::sqrt(static_cast<double>(spec.hidden)), {});
+  spec.embedding.scale_in_run_dtype = true;
   read_softcaps(config, spec);
   if (const auto scalar = config.number({"query_pre_attn_scalar"})) {
     if (*scalar <= 0) config.fail("query_pre_attn_scalar", "a number above 0");

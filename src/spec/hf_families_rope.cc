@@ -56,6 +56,7 @@ void finish_starcoder2(Config& config, ModelSpec& spec, const HfFamily& family) 
 void finish_gemma(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_rope(config, spec, family);
   scale_embedding(spec, std::sqrt(static_cast<double>(spec.hidden)), {});
+  spec.embedding.scale_in_run_dtype = true;
 }
 
 void finish_granite(Config& config, ModelSpec& spec, const HfFamily& family) {

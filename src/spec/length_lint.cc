@@ -32,9 +32,12 @@ std::optional<Stated> number_of(const PositionSpec& spec, std::string_view name)
   return std::nullopt;
 }
 
-void add(ModelSpec& spec, std::string_view rule, std::string key, std::string sentence) {
-  Note note{
-      .text = fmt::format("{}: {}", spec.path, sentence), .rule = std::string(rule), .key = std::move(key)};
+void add(ModelSpec& spec, std::string_view rule, std::string key, std::string sentence,
+         std::optional<Severity> severity = {}) {
+  Note note{.text = fmt::format("{}: {}", spec.path, sentence),
+            .rule = std::string(rule),
+            .key = std::move(key),
+            .severity = severity};
   const bool said = std::any_of(spec.notes.begin(), spec.notes.end(),
                                 [&](const Note& other) { return other.text == note.text; });
   if (!said) spec.notes.push_back(std::move(note));
@@ -51,10 +54,13 @@ void judge_factor(ModelSpec& spec, const PositionSpec& rope) {
   const auto length = static_cast<double>(*lengths.configured);
   const double product = factor->value * original->value;
   if (std::abs(product - length) <= kTolerance * length) return;
+  // a length that is held below the product is a choice; one above it is past what the factor gives
+  const auto severity = length < product ? std::optional(Severity::note) : std::nullopt;
   add(spec, rules::kFactorAgainstLengths, factor->key,
       fmt::format("{} {} times {} {} is {}, {} says {} (a ratio of {:.6g})", factor->key, factor->value,
                   original->key, original->value, product, lengths.configured_key, length,
-                  length / original->value));
+                  length / original->value),
+      severity);
 }
 
 void judge_base(ModelSpec& spec, const PositionSpec& rope) {
@@ -82,7 +88,8 @@ void judge_lengths(ModelSpec& spec) {
       lengths.trained_basis.find("original") != std::string::npos && *lengths.configured < *lengths.trained) {
     add(spec, rules::kLengthsContradict, lengths.configured_key,
         fmt::format("{} {} is below {} {}", lengths.configured_key, *lengths.configured,
-                    lengths.trained_basis, *lengths.trained));
+                    lengths.trained_basis, *lengths.trained),
+        Severity::note);
   }
   for (std::size_t layer = 0; layer < spec.positions.layers.size(); ++layer) {
     // Layers with a window have a small base by design.

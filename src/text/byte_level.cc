@@ -123,7 +123,7 @@ std::string other_kind(const Json& file, const Json& model) {
       return fmt::format("sets {}", key);
   }
   for (const std::string_view key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (const Json* word = find_member(model, key); !is_null(word) && *word != "")
+    if (const Json* word = find_member(model, key); !is_null(word) && *word != Json(std::string()))
       return fmt::format("sets {}", key);
   }
   return {};

@@ -125,6 +125,8 @@ TEST(Facts, HeadsAreReadByTheRecipe) {
 TEST(Facts, TheNormaliserOfGemmaIsRoundedButInLlamaCpp) {
   ModelSpec gemma;
   gemma.embedding.scale = std::sqrt(2560.0);
+  EXPECT_EQ(facts_of(gemma, {.recipe = "hf"}).embedding.scale_rounding, ScaleRounding::none);
+  gemma.embedding.scale_in_run_dtype = true;
   EXPECT_EQ(facts_of(gemma, {.recipe = "hf"}).embedding.scale_rounding, ScaleRounding::run_dtype);
   EXPECT_EQ(facts_of(gemma, {.recipe = "llama.cpp"}).embedding.scale_rounding, ScaleRounding::none);
   EXPECT_EQ(facts_of(gemma, {.recipe = "exact"}).embedding.scale_rounding, ScaleRounding::none);

@@ -40,6 +40,8 @@ OWNERS: dict[str, str] = {
     "ops.h": "ops",
     "spec.h": "spec",
     "facts.h": "facts",
+    "check.h": "check",
+    "report.h": "report",
     "runtime.h": "runtime",
     "trace.h": "trace",
     "text.h": "text",

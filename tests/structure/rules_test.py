@@ -14,12 +14,14 @@ from tree import ROOT, place, write
 
 CONSTANT = re.compile(r'std::string_view (k\w+) = "(C\d{3})";')
 ROW = re.compile(r'\{\.id = rules::(k\w+),\s*\.name =\s*"([a-z-]+)"')
+TRACE_ROW = re.compile(r'Rule\{\s*\.id = "([A-Z]\d{3})",\s*\.name =\s*"([a-z-]+)"')
 
 
 def rules(root: Path) -> dict[str, str]:
     """Id -> name of the rules that the code has."""
     ids = dict(CONSTANT.findall((root / "src/spec/config_rules.h").read_text()))
-    return {ids[constant]: name for constant, name in ROW.findall((root / "src/spec/config_rules.cc").read_text())}
+    table = {ids[constant]: name for constant, name in ROW.findall((root / "src/spec/config_rules.cc").read_text())}
+    return table | dict(TRACE_ROW.findall((root / "src/check/catalogue.cc").read_text()))
 
 
 def violations(root: Path) -> list[str]:
@@ -31,6 +33,8 @@ def violations(root: Path) -> list[str]:
     for constant, number in CONSTANT.findall((root / "src/spec/config_rules.h").read_text()):
         if f"rules::{constant}" not in sources:
             found.append(f"{number} is raised nowhere")
+    raised = "".join(path.read_text() for path in (root / "src/check").glob("*.cc") if path.name != "catalogue.cc")
+    found += [f"{number} is raised nowhere" for number in table if number not in ids and f'"{number}"' not in raised]
     for number, name in table.items():
         page = root / f"docs/rules/{number}.md"
         if not page.exists():
@@ -67,6 +71,9 @@ def seed(root: Path) -> None:
     write(root, "src/spec/config_rules.h", HEADER)
     write(root, "src/spec/config_rules.cc", TABLE)
     write(root, "src/spec/reader.cc", "odd(rules::kOne)")
+    write(root, "src/check/catalogue.cc", 'Rule{.id = "R101",\n .name = "two-rule",')
+    write(root, "src/check/rules_rotation.cc", 'add("R101")')
+    write(root, "docs/rules/R101.md", "# R101 two-rule\n")
     write(root, "docs/rules/C101.md", "# C101 one-rule\n")
 
 
@@ -82,6 +89,8 @@ def test_a_whole_tree_passes(tmp_path: Path) -> None:
         ("docs/rules/C101.md", "# C101 other-rule\n", "is not titled"),
         ("docs/rules/C102.md", "# C102 left\n", "no rule has this id"),
         ("src/spec/reader.cc", "", "C101 is raised nowhere"),
+        ("src/check/rules_rotation.cc", "", "R101 is raised nowhere"),
+        ("docs/rules/R101.md", None, "docs/rules/R101.md is missing"),
         ("src/spec/config_rules.h", HEADER + HEADER.replace("kOne", "kTwo"), "ids are there once each"),
     ],
 )

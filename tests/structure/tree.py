@@ -10,7 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (".cc", ".h", ".py", ".md", ".txt", ".json", ".toml", ".cmake", ".in", ".yml", ".cfg", "dev", "run")
-NOT_OURS = {".git", ".venv", ".venv-peers", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".cache"}
+CACHES = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".cache"}
+NOT_OURS = {".git", ".venv", ".venv-peers", "node_modules", *CACHES}
 
 
 def files(root: Path, *folders: str, endings: tuple[str, ...] = (".cc", ".h")) -> Iterator[Path]:

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rules write down while they look: findings, which rules had their evidence, and the positions that
+// tensors turned out to stand for.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "check/evidence.h"
+#include "check/ladder.h"
+#include "locant/check.h"
+
+namespace locant::check_room {
+
+/// How early in the flow of data a finding stands; of two with one cause the earlier explains the later.
+enum class Depth : std::uint8_t {
+  config,
+  weights,
+  positions,
+  tables,
+  rotation,
+  embedding,
+  scores,
+  behaviour
+};
+
+struct Draft {
+  Finding finding;
+  Depth depth = Depth::rotation;
+  std::string cause;  ///< equal for findings of one cause; empty = its own
+};
+
+/// Positions that one tensor of one pass stands for.
+struct Observation {
+  std::string source;  ///< "position_ids", "q of layer 3", "embed.positions"
+  std::string tensor;  ///< its name in the trace, with the step
+  const Trace* trace = nullptr;
+  const Pass* pass = nullptr;
+  std::int64_t layer = -1;
+  std::int64_t axes = 1;
+  std::vector<std::int64_t> positions;  ///< [axes, B, T]; kUnknown where not told
+};
+inline constexpr std::int64_t kUnknown = INT64_MIN;
+
+class Book {
+ public:
+  void asked(std::string_view id) { asked_.emplace(id); }
+  [[nodiscard]] bool was_asked(std::string_view id) const { return asked_.contains(id); }
+  /// Marks the rule as asked as well.
+  void add(std::string_view id, Depth depth, Finding finding, std::string cause = {});
+  void observe(Observation observation) { observations_.push_back(std::move(observation)); }
+
+  /// What explained one tensor of a trace is tried first on the others.
+  void found(const Trace& trace, const Ladder& ladder);
+  [[nodiscard]] std::vector<Ladder> found_in(const Trace& trace) const;
+
+  [[nodiscard]] std::vector<Draft>& drafts() noexcept { return drafts_; }
+  [[nodiscard]] const std::vector<Observation>& observations() const noexcept { return observations_; }
+
+ private:
+  std::set<std::string, std::less<>> asked_;
+  std::vector<Draft> drafts_;
+  std::vector<Observation> observations_;
+  std::vector<std::pair<const Trace*, Ladder>> found_;
+};
+
+void check_config(const Evidence& evidence, Book& book);
+void check_weights(const Evidence& evidence, Book& book);
+void check_tables(const Evidence& evidence, Book& book);
+void check_rotation(const Evidence& evidence, Book& book);
+void check_scores(const Evidence& evidence, Book& book);
+void check_embedding(const Evidence& evidence, Book& book);
+/// After the others: it judges what they observed, too.
+void check_positions(const Evidence& evidence, Book& book);
+
+/// "layer 3", "layers 0 to 5", "layers 0, 2 and 5".
+[[nodiscard]] std::string layers_text(const std::vector<std::int64_t>& layers);
+
+}  // namespace locant::check_room

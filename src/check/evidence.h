@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rules look at: a model's spec and plans, its weights, and recorded passes with the positions that
+// each token ought to have.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "locant/check.h"
+#include "locant/facts.h"
+#include "locant/formats.h"
+#include "locant/positions.h"
+#include "locant/recipe.h"
+#include "locant/spec.h"
+#include "locant/trace.h"
+
+namespace locant::check_room {
+
+/// Numbers of a recorded tensor, row-major, as f32 (exact for f32, f16, bf16).
+struct Values {
+  std::vector<std::int64_t> shape;
+  std::vector<float> data;
+  DType dtype = DType::f32;
+
+  [[nodiscard]] bool empty() const noexcept { return data.empty(); }
+  [[nodiscard]] std::int64_t extent(std::size_t axis) const { return shape.at(axis); }
+};
+/// Throws FileError (named after `what`) for integers and booleans.
+[[nodiscard]] Values values_of(const TensorRef& tensor, const std::string& what);
+/// Throws FileError for floats.
+[[nodiscard]] std::vector<std::int64_t> integers_of(const TensorRef& tensor, const std::string& what);
+
+/// Half a unit in the last place of a dtype, relative: 2^-24 for f32.
+[[nodiscard]] double unit_roundoff(DType dtype) noexcept;
+
+/// One forward pass. Tensors of [B, T] are flat, row after row.
+struct Pass {
+  const TraceReader* trace = nullptr;
+  std::string path;    ///< of the trace
+  std::string prefix;  ///< of its names: step and stack
+  std::int64_t step = 0;
+  std::int64_t rows = 0;
+  std::int64_t tokens = 0;
+  std::vector<std::int64_t> ids;       ///< [B, T], or empty
+  std::vector<bool> content;           ///< [B, T], false = padding
+  std::vector<bool> vision;            ///< [B, T], true = stands for a piece of an image or video; or empty
+  std::vector<std::int64_t> past;      ///< [B] tokens of content before this pass
+  std::vector<bool> columns;           ///< [B, S] content of all columns so far, this pass's last
+  std::int64_t width = 0;              ///< S
+  std::int64_t axes = 1;               ///< of `due`
+  std::vector<std::int64_t> due;       ///< [axes, B, T] positions of the content; 0 at padding
+  std::vector<std::int64_t> document;  ///< [B, T] segment ids, or empty
+  std::int64_t stated_axes = 0;        ///< of `stated`, 0 = not recorded
+  std::vector<std::int64_t> stated;    ///< [axes, B, T] the recorded position_ids
+  std::int64_t seen = 0;               ///< tokens of the longest row, this pass included
+
+  [[nodiscard]] TensorRef find(std::string_view name) const {
+    return trace->find(prefix + std::string(name));
+  }
+  [[nodiscard]] std::size_t at(std::int64_t row, std::int64_t token) const {
+    return static_cast<std::size_t>(row * tokens + token);
+  }
+};
+
+struct Trace {
+  std::string path;
+  TraceReader reader;
+  DType dtype = DType::f32;  ///< what it was computed in
+  Stack stack = Stack::decoder;
+  std::vector<Pass> passes;
+};
+
+struct Evidence {
+  const ModelSpec* spec = nullptr;
+  const Recipe* recipe = nullptr;
+  std::optional<SafetensorsFile> weights;
+  std::optional<Facts> facts;
+  std::vector<std::unique_ptr<Trace>> traces;
+
+  /// The stack of a trace: null without a spec, or when the model has none of that kind.
+  [[nodiscard]] const StackPositions* positions(const Trace& trace) const;
+  [[nodiscard]] const std::vector<AttentionSpec>* attention(const Trace& trace) const;
+  /// The plan in force in a pass; nothing without a spec.
+  [[nodiscard]] std::optional<Plan> plan_of(const Trace& trace, const Pass& pass) const;
+};
+
+[[nodiscard]] Evidence gather(const CheckQuery& query);
+
+}  // namespace locant::check_room

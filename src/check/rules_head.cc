@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// E108, E109: logits against the head.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "check/embedding.h"
+
+namespace locant::check_room {
+namespace {
+
+namespace names = trace_names;
+
+class Head {
+ public:
+  Head(const Evidence& evidence, EmbeddingBook& book) : evidence_(evidence), book_(book) {}
+
+  /// logits = scale * head . final_norm.out, capped; judged on a sample of vocabulary rows.
+  void check_logits(const Trace& trace, const Pass& pass) {
+    if (!evidence_.facts || evidence_.spec == nullptr) return;
+    const std::optional<Values> hidden = state_of(pass, names::kFinalNormOut);
+    const TensorRef logits_ref = pass.find(names::kLogits);
+    const std::optional<Matrix> found = matrix_named(evidence_, evidence_.facts->head.tensor);
+    if (!hidden || logits_ref.data == nullptr || !found) return;
+    if (logits_ref.rank != 3 || logits_ref.shape[1] != pass.tokens) return;
+    const Matrix& head = *found;
+    const std::int64_t vocab = logits_ref.shape[2];
+    if (head.columns() != hidden->extent(2) || head.rows() < vocab) return;
+    const HeadSpec& spec = evidence_.spec->head;
+    if (spec.bias) return;  // its name is not known here
+    const Values logits = values_of(logits_ref, pass.path + ": " + pass.prefix + "logits");
+    for (const std::string_view rule : {"E108", "E109"}) book_.asked(rule);
+    if (!std::all_of(logits.data.begin(), logits.data.end(), [](float x) { return std::isfinite(x); })) {
+      Finding finding;
+      finding.where = place_of(trace, pass, names::kLogits);
+      finding.message = "logits: some are not finite";
+      finding.observed = std::string("not finite");
+      book_.add("E108", std::move(finding), "not finite");
+      return;
+    }
+    const double unit = std::max(unit_roundoff(trace.dtype), unit_roundoff(head.stored().tensor.dtype) / 4);
+    const double allowed = 32 * unit;
+    const Likeness own = head_likeness(pass, *hidden, logits, head, spec.softcap);
+    if (own.residual <= allowed) {
+      if (std::abs(own.factor - spec.scale) <= allowed * spec.scale) return;
+      Finding finding;
+      finding.where = place_of(trace, pass, names::kLogits);
+      finding.expected = spec.scale;
+      finding.observed = own.factor;
+      const bool inverse = std::abs(own.factor * spec.scale - 1) < allowed;
+      finding.message =
+          fmt::format("logits: the head's product is multiplied by {:.5g} where {:.5g} is due{}", own.factor,
+                      spec.scale, inverse ? ": the direction of the scale is turned round" : "");
+      finding.hypotheses = {{"another scale", {{"scale", own.factor}}, own.residual, allowed}};
+      book_.add("E109", std::move(finding));
+      return;
+    }
+    if (spec.softcap > 0) {
+      const Likeness bare = head_likeness(pass, *hidden, logits, head, 0);
+      if (bare.residual <= allowed) {
+        Finding finding;
+        finding.where = place_of(trace, pass, names::kLogits);
+        finding.expected = spec.softcap;
+        finding.observed = std::string("no cap");
+        finding.message = fmt::format("logits: the cap of {:.5g} is not applied", spec.softcap);
+        finding.hypotheses = {{"no cap", {}, bare.residual, allowed}};
+        book_.add("E109", std::move(finding));
+        return;
+      }
+    }
+    for (const Matrix& other : matrices_of(evidence_, hidden->extent(2), vocab)) {
+      if (other.name() == head.name()) continue;
+      const Likeness like = head_likeness(pass, *hidden, logits, other, spec.softcap);
+      if (like.residual > allowed) continue;
+      Finding finding;
+      finding.where = place_of(trace, pass, names::kLogits);
+      finding.expected = head.name();
+      finding.observed = other.name();
+      finding.message = fmt::format("logits: the head is {} where {} is due", other.name(), head.name());
+      finding.hypotheses = {{fmt::format("the head is {}", other.name()), {}, like.residual, allowed},
+                            {"as planned", {}, own.residual, allowed}};
+      book_.add("E108", std::move(finding));
+      return;
+    }
+    Finding finding;
+    finding.where = place_of(trace, pass, names::kLogits);
+    finding.expected = 0.0;
+    finding.observed = own.residual;
+    finding.message =
+        fmt::format("logits: {:.3g} of them is not {} times final_norm.out", own.residual, head.name());
+    finding.hypotheses = {{"as planned", {}, own.residual, allowed}};
+    book_.add("E108", std::move(finding));
+  }
+
+  static Likeness head_likeness(const Pass& pass, const Values& hidden, const Values& logits,
+                                const Matrix& head, double softcap) {
+    const std::int64_t vocab = logits.extent(2);
+    const std::int64_t step = std::max<std::int64_t>(1, vocab / 128);
+    const auto width = static_cast<std::size_t>(head.columns());
+    double xx = 0;
+    double xy = 0;
+    double yy = 0;
+    for (std::int64_t id = 0; id < vocab; id += step) {
+      const std::vector<float> row = head.row(id);
+      std::int64_t used = 0;
+      for (std::size_t n = 0; n < pass.content.size() && used < 64; ++n) {
+        if (!pass.content[n]) continue;
+        ++used;
+        double x = 0;
+        for (std::size_t i = 0; i < width; ++i)
+          x += static_cast<double>(row[i]) * static_cast<double>(hidden.data[n * width + i]);
+        double y = logits.data[n * static_cast<std::size_t>(vocab) + static_cast<std::size_t>(id)];
+        if (softcap > 0) y = softcap * std::atanh(std::clamp(y / softcap, -0.9999999, 0.9999999));
+        xx += x * x;
+        xy += x * y;
+        yy += y * y;
+      }
+    }
+    Likeness like;
+    if (xx == 0 || yy == 0) return like;
+    like.factor = xy / xx;
+    like.residual = std::sqrt(std::max(0.0, yy - xy * xy / xx) / yy);
+    return like;
+  }
+
+  const Evidence& evidence_;
+  EmbeddingBook& book_;
+};
+
+}  // namespace
+
+void check_head(const Evidence& evidence, const Trace& trace, const Pass& pass, EmbeddingBook& book) {
+  Head(evidence, book).check_logits(trace, pass);
+}
+
+}  // namespace locant::check_room

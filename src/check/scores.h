@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rules about scores share: which key a column holds, what a query ought to see, the fit of
+// score = scale * q.k + slope * (key - query) + a constant per query, and what is wrong with slopes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "check/book.h"
+
+namespace locant::check_room {
+
+inline constexpr double kHidden = -1e4;  // masks add far less; scores stay far above
+
+/// Which key of a row a column holds.
+struct Key {
+  bool content = true;
+  std::int64_t column = 0;    ///< of the row, padding counted
+  std::int64_t position = 0;  ///< that is due
+  std::int64_t document = 0;
+};
+
+struct HeadFit {
+  double scale = 0;
+  double slope = 0;
+  double residual = 0;     ///< relative root mean square of the centred scores that is left
+  double distance = 0;     ///< root mean square of the centred distances
+  double scores = 0;       ///< of the centred scores
+  double scale_error = 0;  ///< standard error of the scale
+  bool solved = false;
+};
+
+/// Sums of the normal equations, centred per query.
+struct Sums {
+  double xx = 0, xd = 0, dd = 0, xs = 0, ds = 0, ss = 0;
+  std::int64_t count = 0;
+};
+
+[[nodiscard]] HeadFit solve(const Sums& sums);
+/// Factor on q at a position.
+[[nodiscard]] double temperature(const std::optional<QueryScale>& scale, std::int64_t position);
+/// Slopes of the plan as they stand on the scaled scores.
+[[nodiscard]] std::vector<double> due_slopes(const std::optional<Bias>& bias, const AttentionSpec& attention,
+                                             std::int64_t heads);
+/// What is wrong with a list of slopes, in words.
+[[nodiscard]] std::string slopes_text(const std::vector<double>& got, const std::vector<double>& due,
+                                      double tolerance);
+
+/// What every column of the scores stands for, by row.
+[[nodiscard]] std::vector<std::vector<Key>> keys_of(const Pass& pass, std::int64_t columns);
+[[nodiscard]] bool visible(const AttentionSpec& attention, const Key& query, const Key& key);
+[[nodiscard]] Key query_of(const Pass& pass, const std::vector<Key>& list, std::int64_t row,
+                           std::int64_t token, std::int64_t cached);
+[[nodiscard]] bool all_shown(const Values& scores);
+
+/// Which keys are visible, against mask, window and documents.
+class MaskRules {
+ public:
+  explicit MaskRules(Book& book) : book_(book) {}
+  void check(const Trace& trace, const Pass& pass, std::int64_t layer, const AttentionSpec& attention,
+             const Values& scores, const std::vector<std::vector<Key>>& keys);
+
+ private:
+  Book& book_;
+  std::set<std::string> said_;
+  std::set<std::int64_t> masked_;  ///< layers whose scores were seen with their mask
+};
+
+}  // namespace locant::check_room

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults that were reported in public, rebuilt inside running transformers models.
+
+Each is put into a model of transformers, never into Locant's own. `rules` are those that name it: one of them must
+speak. `also` may speak besides, because the fault breaks two things. Recipe numbers are those of the catalogue that
+the project was designed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import passes
+from passes import Run
+
+Inject = Callable[[Any, float], AbstractContextManager[Any]]
+Number = Callable[[Any, float], float]
+
+
+@dataclass(frozen=True)
+class Fault:
+    recipe: str
+    name: str
+    rules: tuple[str, ...]
+    families: tuple[str, ...]
+    inject: Inject
+    run: Run = passes.PADDED
+    strengths: tuple[float, ...] = (1,)
+    also: tuple[str, ...] = ()
+    number: Number | None = None  # what the finding must observe
+    parameter: str = ""  # of the first hypothesis, instead of `observed`
+    dtypes: tuple[str, ...] = ("f32", "bf16")
+
+    @property
+    def title(self) -> str:
+        return f"{self.recipe} {self.name}"
+
+
+def nothing(_model: Any, _strength: float) -> AbstractContextManager[None]:
+    """The run itself is the fault."""
+    return nullcontext()
+
+
+# Recipes that a trace of one process does not show, or that rules about files would name.
+NOT_YET = {
+    "F16": "weights permuted with a wrong head count: no rule reads q and k weights yet",
+    "F33 resize": "a head that resizing filled anew is found as another table (F33); why it is one needs both files",
+    "F34": "vocabulary shards: a trace of one process has no ranks",
+    "F36": "context-parallel slices: a trace of one process has no ranks",
+    "F38 ring": "ring buffers cut by logical length: transformers has none to break",
+    "F41 pooling": "pooling over padding and the last token's index: no rule reads `pooled` yet",
+    "F42": "config keys: rules about files are not built yet",
+}
