@@ -40,7 +40,10 @@ void finish_latent(Config& config, ModelSpec& spec, const HfFamily& family) {
   if (!style.write_pairing.empty() && !config.flag({"rope_interleave"}).value_or(true))
     style = {.fixed_width = true};
   const RopeSlice slice = latent_slice(config, spec);
-  const PositionSpec rope = read_rope(config, style, slice);
+  PositionSpec rope = read_rope(config, style, slice);
+  // Runtimes that read no magnitudes in YaRN have code of its own for these families, which does.
+  const bool own = family.name.starts_with("deepseek") || family.name.starts_with("kimi");
+  if (own && rope.mechanism == "yarn") rope.set("declared", "deepseek_yarn");
   every_layer(spec, rope);
   scale_by_magnitude(spec, rope);
 }

@@ -147,6 +147,14 @@ TEST(Facts, WindowsOfGptOss) {
   EXPECT_EQ(of.limits.memory.at_configured, 12 * kLayer * 128 + 12 * kLayer * 131072);
 }
 
+TEST(Facts, DeepSeekKeepsItsMagnitudesInVllm) {
+  if (no_data()) GTEST_SKIP() << "no folder hf-configs in the test data";
+  for (const std::string recipe : {"hf", "vllm", "llama.cpp"}) {
+    const Facts of = facts("deepseek-r1", {.recipe = recipe});
+    EXPECT_EQ(std::get<Rotation>(*of.positions[0].plan).amplitude, 1.0) << recipe;
+  }
+}
+
 TEST(Facts, TwoRotationsOfGemma3) {
   if (no_data()) GTEST_SKIP() << "no folder hf-configs in the test data";
   const Facts of = facts("gemma-3-27b");
