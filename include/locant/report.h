@@ -15,7 +15,8 @@ namespace locant {
 /// SARIF 2.1.0 (OASIS), one run: rules, results with level, message and place.
 [[nodiscard]] std::string report_sarif(const CheckReport& report);
 
-/// JUnit's XML: a test case per rule; findings of level `fail_on` and above fail it, skipped rules are skipped.
+/// JUnit's XML: a test case per rule; findings of level `fail_on` and above fail it, skipped rules are
+/// skipped.
 [[nodiscard]] std::string report_junit(const CheckReport& report, Severity fail_on = Severity::error);
 
 /// Where a finding begins, in words: "layer 1, step 2, row 0, token 3 of layers.1.attn.q"; "" = nowhere.

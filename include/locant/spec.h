@@ -23,10 +23,10 @@ struct NormSpec {
 struct EmbeddingSpec {
   std::int64_t rows = 0;
   std::int64_t width = 0;
-  double scale = 1;       ///< before the rounding that a recipe gives it
-  std::string scale_key;  ///< the key that asks for it
+  double scale = 1;                 ///< before the rounding that a recipe gives it
+  std::string scale_key;            ///< the key that asks for it
   bool scale_in_run_dtype = false;  ///< the factor is a tensor of the dtype that the model runs in (Gemma)
-  bool normed = false;    ///< a norm follows the lookup (BLOOM)
+  bool normed = false;              ///< a norm follows the lookup (BLOOM)
   std::optional<std::int64_t> padding_id;
   std::int64_t factorised_width = 0;  ///< width of the looked-up row before a projection (ALBERT); 0 = none
   std::int64_t token_types = 0;       ///< rows of the token-type table
