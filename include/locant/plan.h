@@ -37,6 +37,8 @@ struct PositionSpec {
   std::vector<Parameter> parameters{};
 
   [[nodiscard]] const Parameter* find(std::string_view name) const noexcept;
+  /// A stated whole number or fraction; nothing when it is absent, a word or a list.
+  [[nodiscard]] std::optional<double> number(std::string_view name) const noexcept;
   /// Replaces or appends.
   void set(std::string name, ParameterValue value, std::string key = {});
 };

@@ -17,14 +17,6 @@ bool same_ladder(const Ladder& a, const Ladder& b) {
          a.narrow.position == b.narrow.position && a.narrow.angle == b.narrow.angle;
 }
 
-double number_of(const PositionSpec& spec, std::string_view name, double otherwise) {
-  const Parameter* const found = spec.find(name);
-  if (found == nullptr) return otherwise;
-  if (const auto* const whole = std::get_if<std::int64_t>(&found->value)) return static_cast<double>(*whole);
-  if (const auto* const number = std::get_if<double>(&found->value)) return *number;
-  return otherwise;
-}
-
 /// The rotation without its schedule: the parameters that plain rope knows.
 PositionSpec plain(const PositionSpec& spec) {
   PositionSpec rope{.mechanism = "rope"};
@@ -46,17 +38,12 @@ class Collector {
 
   /// A changed spec; what its mechanism refuses is no candidate.
   void add_spec(const PositionSpec& spec, const Recipe& recipe, const Extent& extent, Ladder label) {
-    try {
-      const SitePlan site = find_mechanism(spec.mechanism).plan(spec, recipe, extent);
-      const auto* const rotation = std::get_if<Rotation>(&site);
-      if (rotation == nullptr) return;
-      label.inv_freq = rotation->inv_freq;
-      label.axis = rotation->axis;
-      label.sign = rotation->sign;
-      add(std::move(label));
-    } catch (const SpecError&) {
-      return;
-    }
+    const std::optional<Rotation> rotation = rotation_of(spec, recipe, extent);
+    if (!rotation) return;
+    label.inv_freq = rotation->inv_freq;
+    label.axis = rotation->axis;
+    label.sign = rotation->sign;
+    add(std::move(label));
   }
 
   [[nodiscard]] std::vector<Ladder> take() { return std::move(ladders_); }
@@ -128,6 +115,16 @@ const PositionSpec* rotation_spec(const StackPositions& positions, std::int64_t 
   return nullptr;
 }
 
+std::optional<Rotation> rotation_of(const PositionSpec& spec, const Recipe& recipe, const Extent& extent) {
+  try {
+    SitePlan site = find_mechanism(spec.mechanism).plan(spec, recipe, extent);
+    auto* const rotation = std::get_if<Rotation>(&site);
+    return rotation == nullptr ? std::nullopt : std::optional(std::move(*rotation));
+  } catch (const SpecError&) {
+    return std::nullopt;
+  }
+}
+
 std::optional<Ladder> changed(const CandidateQuery& query, std::string_view parameter, double value) {
   const PositionSpec* const spec = rotation_spec(query.positions, query.layer);
   if (spec == nullptr) return std::nullopt;
@@ -139,16 +136,11 @@ std::optional<Ladder> changed(const CandidateQuery& query, std::string_view para
     if (spec->find(parameter) == nullptr && parameter != "theta") return std::nullopt;
     other.set(std::string(parameter), value);
   }
-  try {
-    const SitePlan site = find_mechanism(other.mechanism).plan(other, query.recipe, extent);
-    const auto* const rotation = std::get_if<Rotation>(&site);
-    if (rotation == nullptr) return std::nullopt;
-    Ladder ladder = ladder_of(*rotation);
-    ladder.parameters = {{std::string(parameter), value}};
-    return ladder;
-  } catch (const SpecError&) {
-    return std::nullopt;
-  }
+  const std::optional<Rotation> rotation = rotation_of(other, query.recipe, extent);
+  if (!rotation) return std::nullopt;
+  Ladder ladder = ladder_of(*rotation);
+  ladder.parameters = {{std::string(parameter), value}};
+  return ladder;
 }
 
 bool follows_length(const CandidateQuery& query) {
@@ -185,7 +177,7 @@ std::vector<Ladder> candidates(const CandidateQuery& query, const Rotation& plan
   all.add(swapped);
   if (spec == nullptr) return all.take();
 
-  const double theta = number_of(*spec, "theta", kUsualTheta);
+  const double theta = spec->number("theta").value_or(kUsualTheta);
   const PositionSpec bare = plain(*spec);
   const Extent extent{.seen = query.seen};
   all.add_spec(
@@ -241,7 +233,7 @@ std::vector<Ladder> candidates(const CandidateQuery& query, const Rotation& plan
   }
   add_lengths(all, query, *spec);
   if (spec->find("factor") != nullptr) {
-    const double stated = number_of(*spec, "factor", 1);
+    const double stated = spec->number("factor").value_or(1);
     for (const double factor : {2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0}) {
       if (factor == stated) continue;
       PositionSpec changed = *spec;

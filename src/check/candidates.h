@@ -13,6 +13,10 @@ namespace locant::check_room {
 /// The spec of a layer's rotation, or null.
 [[nodiscard]] const PositionSpec* rotation_spec(const StackPositions& positions, std::int64_t layer);
 
+/// What a spec plans; nothing where its mechanism refuses it or acts elsewhere.
+[[nodiscard]] std::optional<Rotation> rotation_of(const PositionSpec& spec, const Recipe& recipe,
+                                                  const Extent& extent);
+
 struct CandidateQuery {
   const StackPositions& positions;
   const Recipe& recipe;

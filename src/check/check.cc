@@ -104,7 +104,7 @@ CheckReport check(const CheckQuery& query) {
   check_room::check_positions(evidence, book);
 
   CheckReport report;
-  report.evidence = check_room::fingerprints(query);
+  report.evidence = check_room::fingerprints(query, evidence);
   for (const Draft& draft : book.drafts()) {
     if (!chosen(*draft.finding.rule, query)) continue;
     if (const Draft* const by = explaining(book.drafts(), draft)) {

@@ -3,7 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace locant::check_room {
+
+Likeness likeness_from(double xx, double xy, double yy) {
+  Likeness like;
+  if (xx == 0 || yy == 0) return like;
+  like.factor = xy / xx;
+  like.residual = std::sqrt(std::max(0.0, yy - xy * xy / xx) / yy);
+  return like;
+}
 
 std::optional<Values> state_of(const Pass& pass, std::string_view name) {
   const TensorRef tensor = pass.find(name);

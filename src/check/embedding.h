@@ -18,6 +18,9 @@ struct Likeness {
   double residual = 1;  ///< relative root mean square that it leaves
 };
 
+/// Of y against factor * x, by the sums of x x, x y and y y; no likeness where one of them is all zero.
+[[nodiscard]] Likeness likeness_from(double xx, double xy, double yy);
+
 /// [B, T, width] of a pass, or nothing. Throws FileError for another shape.
 [[nodiscard]] std::optional<Values> state_of(const Pass& pass, std::string_view name);
 [[nodiscard]] Place place_of(const Trace& trace, const Pass& pass, std::string_view name);

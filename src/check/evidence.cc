@@ -282,12 +282,6 @@ const std::vector<AttentionSpec>* Evidence::attention(const Trace& trace) const 
   return nullptr;
 }
 
-std::optional<Plan> Evidence::plan_of(const Trace& trace, const Pass& pass) const {
-  const StackPositions* const stated = positions(trace);
-  if (stated == nullptr) return std::nullopt;
-  return plan(*stated, *recipe, Extent{.seen = pass.seen, .capacity = 0});
-}
-
 Evidence gather(const CheckQuery& query) {
   Evidence evidence;
   evidence.spec = query.spec;
@@ -299,7 +293,12 @@ Evidence gather(const CheckQuery& query) {
   const std::string recipe = evidence.facts ? evidence.facts->recipe : query.recipe;
   evidence.recipe = &find_recipe(recipe.empty() ? "hf" : recipe);
   for (const std::string& path : query.traces) open_trace(evidence, path);
-  for (const auto& trace : evidence.traces) count_vision(evidence, *trace);
+  for (const auto& trace : evidence.traces) {
+    count_vision(evidence, *trace);
+    const StackPositions* const positions = evidence.positions(*trace);
+    if (positions == nullptr) continue;
+    for (Pass& pass : trace->passes) pass.plan = plan(*positions, *evidence.recipe, {.seen = pass.seen});
+  }
   return evidence;
 }
 

@@ -58,6 +58,7 @@ struct Pass {
   std::int64_t stated_axes = 0;        ///< of `stated`, 0 = not recorded
   std::vector<std::int64_t> stated;    ///< [axes, B, T] the recorded position_ids
   std::int64_t seen = 0;               ///< tokens of the longest row, this pass included
+  std::optional<Plan> plan;            ///< in force in this pass; nothing without a spec
 
   [[nodiscard]] TensorRef find(std::string_view name) const {
     return trace->find(prefix + std::string(name));
@@ -85,8 +86,6 @@ struct Evidence {
   /// The stack of a trace: null without a spec, or when the model has none of that kind.
   [[nodiscard]] const StackPositions* positions(const Trace& trace) const;
   [[nodiscard]] const std::vector<AttentionSpec>* attention(const Trace& trace) const;
-  /// The plan in force in a pass; nothing without a spec.
-  [[nodiscard]] std::optional<Plan> plan_of(const Trace& trace, const Pass& pass) const;
 };
 
 [[nodiscard]] Evidence gather(const CheckQuery& query);

@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include "core/sha256.h"
-#include "facts/parts.h"
 #include "locant/formats.h"
 
 namespace locant::check_room {
@@ -62,7 +61,7 @@ void add_weights(const File& file, const Tensors& tensors, std::vector<EvidenceI
 
 }  // namespace
 
-std::vector<EvidenceItem> fingerprints(const CheckQuery& query) {
+std::vector<EvidenceItem> fingerprints(const CheckQuery& query, const Evidence& evidence) {
   std::vector<EvidenceItem> items;
   if (query.spec != nullptr) {
     std::error_code error;
@@ -74,13 +73,11 @@ std::vector<EvidenceItem> fingerprints(const CheckQuery& query) {
       if (!gguf && fs::is_regular_file(path, error))
         items.push_back({EvidenceKind::files, path, digest(path, kWhole)});
     }
-    const std::string weights = query.weights.empty() ? std::string() : weights_in(query.weights);
     if (gguf) {
       const GgufFile file(query.spec->path);
       add_weights(file, file.tensors(), items);
-    } else if (!weights.empty()) {
-      const SafetensorsFile file(weights);
-      add_weights(file, file.tensors(), items);
+    } else if (evidence.weights) {
+      add_weights(*evidence.weights, evidence.weights->tensors(), items);
     }
   }
   for (const std::string& trace : query.traces) items.push_back({EvidenceKind::trace, trace, {}});

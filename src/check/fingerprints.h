@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "check/evidence.h"
 #include "locant/check.h"
 
 namespace locant::check_room {
 
-[[nodiscard]] std::vector<EvidenceItem> fingerprints(const CheckQuery& query);
+[[nodiscard]] std::vector<EvidenceItem> fingerprints(const CheckQuery& query, const Evidence& evidence);
 
 }  // namespace locant::check_room

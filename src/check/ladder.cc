@@ -7,15 +7,14 @@
 #include <set>
 #include <utility>
 
+#include "core/narrow.h"
+
 namespace locant::check_room {
 namespace {
 
-double narrowed(double value, std::optional<DType> dtype) {
+double kept(double value, std::optional<DType> dtype) {
   if (!dtype) return value;
-  const auto single = static_cast<float>(value);
-  if (*dtype == DType::bf16) return static_cast<double>(f32_from(bfloat16_from_f32(single)));
-  if (*dtype == DType::f16) return static_cast<double>(f32_from(half_from_f32(single)));
-  return static_cast<double>(single);
+  return static_cast<double>(narrowed(static_cast<float>(value), *dtype));
 }
 
 struct Sums {
@@ -65,8 +64,8 @@ constexpr std::int64_t kFarthest = 1LL << 17;
 }  // namespace
 
 double Ladder::angle(double position, std::int64_t pair) const {
-  const double frequency = narrowed(inv_freq[static_cast<std::size_t>(pair)], narrow.frequency);
-  const double angle = sign * times * narrowed(narrowed(position, narrow.position) * frequency, narrow.angle);
+  const double frequency = kept(inv_freq[static_cast<std::size_t>(pair)], narrow.frequency);
+  const double angle = sign * times * kept(kept(position, narrow.position) * frequency, narrow.angle);
   return swapped ? std::numbers::pi / 2 - angle : angle;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "check/embedding.h"
+#include "core/narrow.h"
 
 namespace locant::check_room {
 namespace {
@@ -35,11 +36,7 @@ Likeness likeness(const Values& tokens, const Pass& pass, const Matrix& table, s
       }
     }
   }
-  Likeness like;
-  if (xx == 0 || yy == 0) return like;
-  like.factor = xy / xx;
-  like.residual = std::sqrt(std::max(0.0, yy - xy * xy / xx) / yy);
-  return like;
+  return likeness_from(xx, xy, yy);
 }
 
 class EmbeddingRules {
@@ -121,7 +118,7 @@ class EmbeddingRules {
     const std::optional<Values> positions = state_of(pass, names::kEmbedPositions);
     const std::optional<Values> types = state_of(pass, names::kEmbedTypes);
     if (!tokens || !out || tokens->shape != out->shape) return;
-    const std::optional<Plan> plan = evidence_.plan_of(trace, pass);
+    const std::optional<Plan>& plan = pass.plan;
     const bool adds = plan && !plan->embedding.empty();
     if (adds && !positions) return;
     double xx = 0;
@@ -234,10 +231,7 @@ class EmbeddingRules {
   }
 
   static double rounded(double value, DType dtype) {
-    const auto single = static_cast<float>(value);
-    if (dtype == DType::bf16) return static_cast<double>(f32_from(bfloat16_from_f32(single)));
-    if (dtype == DType::f16) return static_cast<double>(f32_from(half_from_f32(single)));
-    return static_cast<double>(single);
+    return static_cast<double>(narrowed(static_cast<float>(value), dtype));
   }
 
   const Evidence& evidence_;

@@ -117,11 +117,7 @@ class Head {
         yy += y * y;
       }
     }
-    Likeness like;
-    if (xx == 0 || yy == 0) return like;
-    like.factor = xy / xx;
-    like.residual = std::sqrt(std::max(0.0, yy - xy * xy / xx) / yy);
-    return like;
+    return likeness_from(xx, xy, yy);
   }
 
   const Evidence& evidence_;

@@ -21,7 +21,7 @@ class PositionRows {
   /// The row of the position table, or of the sinusoid, that each token was given.
   void check_positions_of(const Trace& trace, const Pass& pass) {
     const std::optional<Values> added = state_of(pass, names::kEmbedPositions);
-    const std::optional<Plan> plan = evidence_.plan_of(trace, pass);
+    const std::optional<Plan>& plan = pass.plan;
     if (!added || !plan || pass.due.empty() || pass.axes != 1) return;
     for (const PositionEmbedding& embedding : plan->embedding) {
       if (embedding.form == EmbeddingForm::token_types || embedding.width != added->extent(2)) continue;
@@ -207,7 +207,7 @@ class PositionRows {
       }
     }
     if (!(xx > 0) || !(yy > 0)) return std::nullopt;
-    return Likeness{xy / xx, std::sqrt(std::max(0.0, yy - xy * xy / xx) / yy)};
+    return likeness_from(xx, xy, yy);
   }
 
   const Evidence& evidence_;

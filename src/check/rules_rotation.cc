@@ -33,7 +33,7 @@ class RotationRules {
 
  private:
   void check_pass(const Trace& trace, const Pass& pass, const StackPositions& positions) {
-    const std::optional<Plan> plan = evidence_.plan_of(trace, pass);
+    const std::optional<Plan>& plan = pass.plan;
     for (std::size_t layer = 0; layer < plan->layers.size(); ++layer) {
       const LayerPositions& kind = plan->kinds[static_cast<std::size_t>(plan->layers[layer])];
       const auto index = static_cast<std::int64_t>(layer);
@@ -287,14 +287,9 @@ class RotationRules {
     for (const Recipe& recipe : recipes()) {
       const PositionSpec* const spec = rotation_spec(*evidence_.positions(trace), layer);
       if (spec == nullptr || why != "no known cause") break;
-      try {
-        const SitePlan site = find_mechanism(spec->mechanism).plan(*spec, recipe, {.seen = pass.seen});
-        const auto* const rotation = std::get_if<Rotation>(&site);
-        if (rotation != nullptr && std::abs(fit.mean - rotation->amplitude) <= allowed * fit.mean)
-          why = fmt::format("this is what {} does", recipe.name);
-      } catch (const SpecError&) {
-        continue;
-      }
+      const std::optional<Rotation> rotation = rotation_of(*spec, recipe, {.seen = pass.seen});
+      if (rotation && std::abs(fit.mean - rotation->amplitude) <= allowed * fit.mean)
+        why = fmt::format("this is what {} does", recipe.name);
     }
     deviation.text =
         fmt::format("the amplitude is {:.5g} where {:.5g} is due: {}", fit.mean, planned.amplitude, why);

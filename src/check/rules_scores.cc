@@ -27,7 +27,7 @@ class ScoreRules {
       if (attention == nullptr) continue;
       for (std::size_t index = 0; index < trace->passes.size(); ++index) {
         const Pass& pass = trace->passes[index];
-        const std::optional<Plan> plan = evidence_.plan_of(*trace, pass);
+        const std::optional<Plan>& plan = pass.plan;
         for (std::size_t layer = 0; layer < plan->layers.size() && layer < attention->size(); ++layer) {
           const LayerPositions& kind = plan->kinds[static_cast<std::size_t>(plan->layers[layer])];
           check_layer(*trace, index, static_cast<std::int64_t>(layer), kind, (*attention)[layer]);
@@ -131,7 +131,8 @@ class ScoreRules {
       for (std::int64_t token = 0; token < pass.tokens; ++token) {
         if (!pass.content[pass.at(row, token)]) continue;
         const Key query = query_of(pass, list, row, token, cached);
-        const double factor = scaled ? 1 : temperature(kind.query_scale, query.position);
+        const double factor =
+            scaled || !kind.query_scale ? 1 : query_factor(*kind.query_scale, query.position);
         x.clear();
         d.clear();
         s.clear();

@@ -65,7 +65,7 @@ class TableRules {
     const Values sin_values = values_of(sin, trace.path + ": " + sine);
     for (const std::string_view rule : {"T101", "T102", "T103", "T104", "T105"}) book_.asked(rule);
     if (report_not_finite(trace, pass, name, cos_values, sin_values)) return;
-    const std::optional<Plan> plan = evidence_.plan_of(trace, pass);
+    const std::optional<Plan>& plan = pass.plan;
     const std::string bare = name.substr(pass.prefix.size());
     std::optional<Verdict> best;
     Turns best_turns;

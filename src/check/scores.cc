@@ -29,12 +29,6 @@ HeadFit solve(const Sums& sums) {
   return fit;
 }
 
-double temperature(const std::optional<QueryScale>& scale, std::int64_t position) {
-  if (!scale || scale->form != "log_floor") return 1;
-  return 1 + scale->scale *
-                 std::log(1 + std::floor((static_cast<double>(position) + scale->shift) / scale->floor));
-}
-
 std::vector<double> due_slopes(const std::optional<Bias>& bias, const AttentionSpec& attention,
                                std::int64_t heads) {
   std::vector<double> slopes(static_cast<std::size_t>(heads), 0);

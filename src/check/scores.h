@@ -40,8 +40,6 @@ struct Sums {
 };
 
 [[nodiscard]] HeadFit solve(const Sums& sums);
-/// Factor on q at a position.
-[[nodiscard]] double temperature(const std::optional<QueryScale>& scale, std::int64_t position);
 /// Slopes of the plan as they stand on the scaled scores.
 [[nodiscard]] std::vector<double> due_slopes(const std::optional<Bias>& bias, const AttentionSpec& attention,
                                              std::int64_t heads);

@@ -23,11 +23,7 @@ bool plans_as_published(const StackPositions& positions, const Extent& extent) {
 
 std::optional<double> theta_of(const PositionSpec& spec, const Mechanism& mechanism) {
   if (mechanism.site != Site::rotation) return std::nullopt;
-  if (const Parameter* const stated = spec.find("theta")) {
-    if (const auto* const whole = std::get_if<std::int64_t>(&stated->value))
-      return static_cast<double>(*whole);
-    if (const auto* const number = std::get_if<double>(&stated->value)) return *number;
-  }
+  if (const std::optional<double> stated = spec.number("theta")) return stated;
   for (const ParameterDescription& parameter : mechanism.parameters) {
     if (parameter.name != "theta" || parameter.default_text.empty()) continue;
     return std::strtod(std::string(parameter.default_text).c_str(), nullptr);

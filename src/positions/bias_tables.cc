@@ -7,16 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "core/narrow.h"
 #include "locant/positions.h"
 
 namespace locant {
 namespace {
-
-float narrowed(float x, DType dtype) {
-  if (dtype == DType::f16) return f32_from(half_from_f32(x));
-  if (dtype == DType::bf16) return f32_from(bfloat16_from_f32(x));
-  return x;
-}
 
 /// Distance that a slope is multiplied by.
 struct Counted {

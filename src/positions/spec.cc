@@ -14,6 +14,14 @@ const Parameter* PositionSpec::find(std::string_view name) const noexcept {
   return nullptr;
 }
 
+std::optional<double> PositionSpec::number(std::string_view name) const noexcept {
+  const Parameter* const found = find(name);
+  if (found == nullptr) return std::nullopt;
+  if (const auto* const whole = std::get_if<std::int64_t>(&found->value)) return static_cast<double>(*whole);
+  if (const auto* const fraction = std::get_if<double>(&found->value)) return *fraction;
+  return std::nullopt;
+}
+
 void PositionSpec::set(std::string name, ParameterValue value, std::string key) {
   for (Parameter& parameter : parameters) {
     if (parameter.name != name) continue;

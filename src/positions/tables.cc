@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "core/checked.h"
+#include "core/narrow.h"
 #include "locant/positions.h"
 
 namespace locant {
@@ -28,12 +29,6 @@ float to_odd(double x) {
   const float toward =
       x > back ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
   return std::nextafter(nearest, toward);
-}
-
-float narrowed(float x, DType table) {
-  if (table == DType::f16) return f32_from(half_from_f32(x));
-  if (table == DType::bf16) return f32_from(bfloat16_from_f32(x));
-  return x;
 }
 
 /// factor * x as the table keeps it.

@@ -20,16 +20,10 @@ RopeSlice latent_slice(Config& config, ModelSpec& spec) {
   return {.head_dim = spec.head_dim, .rotating = rotating, .offset = still};
 }
 
-double number_or(const PositionSpec& spec, std::string_view name, double otherwise) {
-  const Parameter* const found = spec.find(name);
-  const auto* const value = found == nullptr ? nullptr : std::get_if<double>(&found->value);
-  return value == nullptr ? otherwise : *value;
-}
-
 // The square of 0.1 mscale_all_dim ln(factor) + 1, for any schedule that states both.
 void scale_by_magnitude(ModelSpec& spec, const PositionSpec& rope) {
-  const double all = number_or(rope, "mscale_all_dim", 0);
-  const double factor = number_or(rope, "factor", 1);
+  const double all = rope.number("mscale_all_dim").value_or(0);
+  const double factor = rope.number("factor").value_or(1);
   if (rope.mechanism == "rope" || all == 0 || factor <= 1) return;
   const double magnitude = 0.1 * all * std::log(factor) + 1;
   for (AttentionSpec& attention : spec.attention) attention.scale *= magnitude * magnitude;

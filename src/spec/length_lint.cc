@@ -24,12 +24,9 @@ struct Stated {
 };
 
 std::optional<Stated> number_of(const PositionSpec& spec, std::string_view name) {
-  const Parameter* const found = spec.find(name);
-  if (found == nullptr) return std::nullopt;
-  if (const auto* const whole = std::get_if<std::int64_t>(&found->value))
-    return Stated{static_cast<double>(*whole), found->key};
-  if (const auto* const number = std::get_if<double>(&found->value)) return Stated{*number, found->key};
-  return std::nullopt;
+  const std::optional<double> value = spec.number(name);
+  if (!value) return std::nullopt;
+  return Stated{*value, spec.find(name)->key};
 }
 
 void add(ModelSpec& spec, std::string_view rule, std::string key, std::string sentence,

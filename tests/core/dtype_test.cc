@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The 16-bit conversions against a decoder and a rounding in double that share nothing with them.
+#include "core/narrow.h"
 #include "locant/core.h"
 
 #include <gtest/gtest.h>
@@ -162,6 +163,14 @@ TEST(DType, NamesAndSizes) {
     EXPECT_EQ(size_of(row.dtype), row.size) << row.name;
     EXPECT_EQ(is_float(row.dtype), row.real) << row.name;
   }
+}
+
+TEST(Narrowed, KeepsWhatTheDtypeKeeps) {
+  const float x = 1.00146484375F;  // 1 + 3 * 2^-11: between two halves, nearer to even
+  EXPECT_EQ(narrowed(x, DType::f32), x);
+  EXPECT_EQ(narrowed(x, DType::f16), f32_from(half_from_f32(x)));
+  EXPECT_EQ(narrowed(x, DType::bf16), f32_from(bfloat16_from_f32(x)));
+  EXPECT_NE(narrowed(x, DType::f16), x);
 }
 
 }  // namespace

@@ -171,6 +171,18 @@ TEST(Names, OfClosedSets) {
   EXPECT_EQ(name_of(Padding::right), "right");
 }
 
+TEST(PositionSpec, NumbersAreWholeOrFractions) {
+  PositionSpec spec;
+  spec.set("factor", 4.5);
+  spec.set("heads", std::int64_t{12});
+  spec.set("pairing", std::string("half"));
+  spec.set("slopes", std::vector<double>{0.5});
+  EXPECT_EQ(spec.number("factor"), 4.5);
+  EXPECT_EQ(spec.number("heads"), 12.0);
+  for (const char* const name : {"pairing", "slopes", "theta"})
+    EXPECT_EQ(spec.number(name), std::nullopt) << name;
+}
+
 TEST(PositionSpec, SetReplacesOrAppends) {
   PositionSpec spec{"rope", {}};
   spec.set("theta", 1e4);

@@ -20,6 +20,19 @@ inline std::vector<std::string> texts_of(const std::vector<Note>& notes) {
   return texts;
 }
 
+/// Read for looking, not for running.
+inline ModelSpec looked_at(const Json& config) {
+  const TempDir dir;
+  return read_hf_config(dir.write("config.json", config.dump()), Reading::facts);
+}
+
+inline std::int64_t integer(const PositionSpec& spec, std::string_view name) {
+  return std::get<std::int64_t>(spec.find(name)->value);
+}
+inline std::string word(const PositionSpec& spec, std::string_view name) {
+  return std::get<std::string>(spec.find(name)->value);
+}
+
 /// transformers v5: the rotation in one block.
 inline Json llama_v5() {
   return {{"model_type", "llama"},

@@ -21,18 +21,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-ModelSpec facts(const Json& config) {
-  const TempDir dir;
-  return read_hf_config(dir.write("config.json", config.dump()), Reading::facts);
-}
-
-std::int64_t integer(const PositionSpec& spec, std::string_view name) {
-  return std::get<std::int64_t>(spec.find(name)->value);
-}
-std::string word(const PositionSpec& spec, std::string_view name) {
-  return std::get<std::string>(spec.find(name)->value);
-}
-
 void expect_plans(const ModelSpec& spec) {
   for (const char* const recipe : {"exact", "hf"}) {
     EXPECT_NO_THROW((void)locant::plan(spec.positions, find_recipe(recipe), {})) << spec.family;
@@ -46,7 +34,7 @@ TEST(Families, EachReadsFromItsDefaultsAlone) {
   for (const std::string_view name : families()) {
     if (name == "bloom" || name == "gpt2" || name == "llama" || name == "xglm") continue;
     SCOPED_TRACE(name);
-    const ModelSpec spec = facts({{"model_type", std::string(name)}});
+    const ModelSpec spec = looked_at({{"model_type", std::string(name)}});
     EXPECT_FALSE(spec.generic);
     EXPECT_EQ(spec.attention.size(), spec.positions.layers.size());
   }
@@ -54,12 +42,13 @@ TEST(Families, EachReadsFromItsDefaultsAlone) {
 
 TEST(Learned, RobertaCountsFromBehindItsPadding) {
   const ModelSpec spec =
-      facts({{"model_type", "roberta"}, {"max_position_embeddings", 514}, {"pad_token_id", 1}});
+      looked_at({{"model_type", "roberta"}, {"max_position_embeddings", 514}, {"pad_token_id", 1}});
   const PositionSpec& table = spec.positions.embedding.at(0);
   EXPECT_EQ(integer(table, "rows"), 514);
   EXPECT_EQ(integer(table, "offset"), 2);
-  EXPECT_EQ(integer(facts({{"model_type", "roberta"}, {"pad_token_id", 7}}).positions.embedding[0], "offset"),
-            8);
+  EXPECT_EQ(
+      integer(looked_at({{"model_type", "roberta"}, {"pad_token_id", 7}}).positions.embedding[0], "offset"),
+      8);
   EXPECT_EQ(spec.positions.embedding.at(1).mechanism, "token_types");
   EXPECT_TRUE(spec.attention.at(0).bidirectional);
   EXPECT_TRUE(spec.head.bias);
@@ -68,7 +57,7 @@ TEST(Learned, RobertaCountsFromBehindItsPadding) {
 
 TEST(Learned, OptAddsTwoRows) {
   const ModelSpec spec =
-      facts({{"model_type", "opt"}, {"max_position_embeddings", 2048}, {"word_embed_proj_dim", 512}});
+      looked_at({{"model_type", "opt"}, {"max_position_embeddings", 2048}, {"word_embed_proj_dim", 512}});
   EXPECT_EQ(integer(spec.positions.embedding.at(0), "rows"), 2050);
   EXPECT_EQ(integer(spec.positions.embedding[0], "offset"), 2);
   EXPECT_EQ(integer(spec.positions.embedding[0], "width"), 768);
@@ -77,18 +66,18 @@ TEST(Learned, OptAddsTwoRows) {
 }
 
 TEST(Learned, AlbertAndElectraFactorise) {
-  const ModelSpec albert = facts({{"model_type", "albert"}});
+  const ModelSpec albert = looked_at({{"model_type", "albert"}});
   EXPECT_EQ(albert.embedding.factorised_width, 128);
   EXPECT_EQ(albert.embedding.token_types, 2);
   EXPECT_EQ(integer(albert.positions.embedding.at(0), "width"), 128);
   EXPECT_EQ(integer(albert.positions.embedding.at(1), "width"), 128);
   const ModelSpec electra =
-      facts({{"model_type", "electra"}, {"hidden_size", 128}, {"num_attention_heads", 4}});
+      looked_at({{"model_type", "electra"}, {"hidden_size", 128}, {"num_attention_heads", 4}});
   EXPECT_EQ(electra.embedding.factorised_width, 0);
 }
 
 TEST(Learned, GptNeoAlternatesAndScalesNothing) {
-  const ModelSpec spec = facts({{"model_type", "gpt_neo"}, {"num_layers", 4}});
+  const ModelSpec spec = looked_at({{"model_type", "gpt_neo"}, {"num_layers", 4}});
   EXPECT_EQ(spec.attention.at(0).kind, AttentionKind::full);
   EXPECT_EQ(spec.attention.at(1).kind, AttentionKind::window);
   EXPECT_EQ(spec.attention.at(3).window, 256);
@@ -97,7 +86,7 @@ TEST(Learned, GptNeoAlternatesAndScalesNothing) {
 }
 
 TEST(Learned, AGptNeoThatRotatesIsAGptJ) {
-  const ModelSpec spec = facts(
+  const ModelSpec spec = looked_at(
       {{"model_type", "gpt_neo"}, {"num_layers", 2}, {"num_heads", 8}, {"rotary", true}, {"rotary_dim", 64}});
   EXPECT_THAT(spec.positions.embedding, IsEmpty());
   const PositionSpec& rope = spec.positions.layers.at(1).at(0);
@@ -108,50 +97,50 @@ TEST(Learned, AGptNeoThatRotatesIsAGptJ) {
 }
 
 TEST(Learned, GptBigcodeHasOneKeyHead) {
-  EXPECT_EQ(facts({{"model_type", "gpt_bigcode"}}).kv_heads, 1);
-  EXPECT_EQ(facts({{"model_type", "gpt_bigcode"}, {"multi_query", false}}).kv_heads, 12);
+  EXPECT_EQ(looked_at({{"model_type", "gpt_bigcode"}}).kv_heads, 1);
+  EXPECT_EQ(looked_at({{"model_type", "gpt_bigcode"}, {"multi_query", false}}).kv_heads, 12);
 }
 
 TEST(Sinusoids, CtrlScalesItsEmbeddings) {
-  const ModelSpec spec = facts({{"model_type", "ctrl"}});
+  const ModelSpec spec = looked_at({{"model_type", "ctrl"}});
   EXPECT_EQ(word(spec.positions.embedding.at(0), "dialect"), "ctrl");
   EXPECT_EQ(spec.embedding.scale, std::sqrt(1280.0));
   expect_plans(spec);
 }
 
 TEST(Bias, JinaBertKeepsTheNameOfBert) {
-  const ModelSpec spec = facts({{"model_type", "bert"}, {"position_embedding_type", "alibi"}});
+  const ModelSpec spec = looked_at({{"model_type", "bert"}, {"position_embedding_type", "alibi"}});
   ASSERT_EQ(spec.positions.layers.at(3).size(), 1U);
   EXPECT_EQ(spec.positions.layers[3][0].mechanism, "alibi");
   ASSERT_EQ(spec.positions.embedding.size(), 1U);
   EXPECT_EQ(spec.positions.embedding[0].mechanism, "token_types");
-  const ModelSpec other = facts({{"model_type", "bert"}, {"position_embedding_type", "relative_key"}});
+  const ModelSpec other = looked_at({{"model_type", "bert"}, {"position_embedding_type", "relative_key"}});
   EXPECT_THAT(texts_of(other.notes), Contains(HasSubstr("position_embedding_type")));
 }
 
 TEST(Bias, FalconAddsBeforeTheScale) {
-  const ModelSpec spec = facts({{"model_type", "falcon"}, {"alibi", true}});
+  const ModelSpec spec = looked_at({{"model_type", "falcon"}, {"alibi", true}});
   EXPECT_EQ(word(spec.positions.layers.at(0).at(0), "scale_order"), "before_scale");
   EXPECT_EQ(spec.kv_heads, 1);
-  const ModelSpec grouped = facts({{"model_type", "falcon"},
-                                   {"new_decoder_architecture", true},
-                                   {"num_kv_heads", 8},
-                                   {"num_attention_heads", 128},
-                                   {"hidden_size", 8192}});
+  const ModelSpec grouped = looked_at({{"model_type", "falcon"},
+                                       {"new_decoder_architecture", true},
+                                       {"num_kv_heads", 8},
+                                       {"num_attention_heads", 128},
+                                       {"hidden_size", 8192}});
   EXPECT_EQ(grouped.kv_heads, 8);
   EXPECT_EQ(grouped.positions.layers.at(0).at(0).mechanism, "rope");
 }
 
 TEST(Bias, MptReadsItsAttentionBlock) {
   const Json base = {{"model_type", "mpt"}, {"n_layers", 2}};
-  const ModelSpec alibi = facts(with(base, {{"attn_config", {{"alibi", true}, {"alibi_bias_max", 16}}}}));
+  const ModelSpec alibi = looked_at(with(base, {{"attn_config", {{"alibi", true}, {"alibi_bias_max", 16}}}}));
   EXPECT_EQ(alibi.positions.layers.at(0).at(0).find("bias_max")->key, "attn_config.alibi_bias_max");
   EXPECT_THAT(alibi.positions.embedding, IsEmpty());
-  const ModelSpec table = facts(with(base, {{"attn_config", {{"alibi", false}}}}));
+  const ModelSpec table = looked_at(with(base, {{"attn_config", {{"alibi", false}}}}));
   EXPECT_THAT(table.positions.layers, Each(IsEmpty()));
   EXPECT_EQ(integer(table.positions.embedding.at(0), "rows"), 2048);
   const ModelSpec rope =
-      facts(with(base, {{"attn_config", {{"alibi", false}, {"rope", true}, {"rope_theta", 500.0}}}}));
+      looked_at(with(base, {{"attn_config", {{"alibi", false}, {"rope", true}, {"rope_theta", 500.0}}}}));
   EXPECT_EQ(std::get<double>(rope.positions.layers.at(1).at(0).find("theta")->value), 500);
 }
 
@@ -161,15 +150,17 @@ TEST(Bias, BaichuanIsToldByItsDepth) {
                      {"hidden_size", 5120},
                      {"num_attention_heads", 40},
                      {"intermediate_size", 13696}};
-  EXPECT_EQ(facts(with(base, {{"num_hidden_layers", 40}})).positions.layers.at(0).at(0).mechanism, "alibi");
-  EXPECT_EQ(facts(with(base, {{"num_hidden_layers", 32}})).positions.layers.at(0).at(0).mechanism, "rope");
+  EXPECT_EQ(looked_at(with(base, {{"num_hidden_layers", 40}})).positions.layers.at(0).at(0).mechanism,
+            "alibi");
+  EXPECT_EQ(looked_at(with(base, {{"num_hidden_layers", 32}})).positions.layers.at(0).at(0).mechanism,
+            "rope");
 }
 
 TEST(Bias, DebertaInBothSpellings) {
   const Json base = {{"model_type", "deberta-v2"}, {"relative_attention", true}, {"position_buckets", 256},
                      {"share_att_key", true},      {"hidden_size", 768},         {"num_attention_heads", 12}};
   for (const Json& terms : {Json("c2p|p2c"), Json({"p2c", "c2p"})}) {
-    const ModelSpec spec = facts(with(base, {{"pos_att_type", terms}, {"position_biased_input", false}}));
+    const ModelSpec spec = looked_at(with(base, {{"pos_att_type", terms}, {"position_biased_input", false}}));
     const PositionSpec& relative = spec.positions.layers.at(0).at(0);
     EXPECT_EQ(word(relative, "pos_att_type"), "c2p|p2c");
     EXPECT_EQ(integer(relative, "position_buckets"), 256);
@@ -180,13 +171,13 @@ TEST(Bias, DebertaInBothSpellings) {
     EXPECT_EQ(spec.attention.at(0).scale, 1 / std::sqrt(192.0));
     expect_plans(spec);
   }
-  const ModelSpec absolute = facts({{"model_type", "deberta"}, {"type_vocab_size", 2}});
+  const ModelSpec absolute = looked_at({{"model_type", "deberta"}, {"type_vocab_size", 2}});
   EXPECT_EQ(absolute.positions.embedding.size(), 2U);
   EXPECT_THAT(absolute.positions.layers, Each(IsEmpty()));
 }
 
 TEST(Stacks, T5HasBucketsOnBothSidesAndNoneAcross) {
-  const ModelSpec spec = facts({{"model_type", "t5"}, {"num_layers", 4}, {"num_decoder_layers", 3}});
+  const ModelSpec spec = looked_at({{"model_type", "t5"}, {"num_layers", 4}, {"num_decoder_layers", 3}});
   EXPECT_EQ(spec.layers, 3);
   EXPECT_EQ(word(spec.positions.layers.at(2).at(0), "direction"), "causal");
   ASSERT_EQ(spec.others.size(), 2U);
@@ -199,31 +190,31 @@ TEST(Stacks, T5HasBucketsOnBothSidesAndNoneAcross) {
   EXPECT_EQ(spec.attention.at(0).scale, 1);
   EXPECT_EQ(spec.head.scale, 1 / std::sqrt(512.0));
   EXPECT_EQ(spec.lengths.configured, std::nullopt);
-  EXPECT_EQ(facts({{"model_type", "t5"}, {"tie_word_embeddings", false}}).head.scale, 1);
+  EXPECT_EQ(looked_at({{"model_type", "t5"}, {"tie_word_embeddings", false}}).head.scale, 1);
   EXPECT_TRUE(spec.head.tied);
   EXPECT_TRUE(spec.head.tied_regardless);
-  EXPECT_FALSE(facts({{"model_type", "t5"}, {"tie_word_embeddings", false}}).head.tied);
-  EXPECT_TRUE(facts({{"model_type", "t5"}, {"feed_forward_proj", "gated-gelu"}}).mlp.gated);
+  EXPECT_FALSE(looked_at({{"model_type", "t5"}, {"tie_word_embeddings", false}}).head.tied);
+  EXPECT_TRUE(looked_at({{"model_type", "t5"}, {"feed_forward_proj", "gated-gelu"}}).mlp.gated);
   expect_plans(spec);
 }
 
 TEST(Stacks, BartM2m100MarianAndWhisper) {
-  const ModelSpec bart = facts({{"model_type", "bart"}, {"decoder_layers", 3}, {"encoder_layers", 5}});
+  const ModelSpec bart = looked_at({{"model_type", "bart"}, {"decoder_layers", 3}, {"encoder_layers", 5}});
   EXPECT_EQ(bart.layers, 3);
   EXPECT_EQ(bart.others.at(0).attention.size(), 5U);
   EXPECT_EQ(integer(bart.positions.embedding.at(0), "rows"), 1026);
   EXPECT_EQ(integer(bart.others[0].positions.embedding.at(0), "offset"), 2);
   expect_plans(bart);
-  const ModelSpec m2m = facts({{"model_type", "m2m_100"}});
+  const ModelSpec m2m = looked_at({{"model_type", "m2m_100"}});
   EXPECT_EQ(word(m2m.positions.embedding.at(0), "dialect"), "halves");
   EXPECT_EQ(integer(m2m.positions.embedding[0], "zero_row"), 1);
   EXPECT_EQ(m2m.embedding.scale, 32);
   expect_plans(m2m);
-  const ModelSpec marian = facts({{"model_type", "marian"}});
+  const ModelSpec marian = looked_at({{"model_type", "marian"}});
   EXPECT_EQ(word(marian.positions.embedding.at(0), "dialect"), "marian");
   EXPECT_EQ(word(marian.positions.embedding[0], "arithmetic"), "f64");
   expect_plans(marian);
-  const ModelSpec whisper = facts({{"model_type", "whisper"}});
+  const ModelSpec whisper = looked_at({{"model_type", "whisper"}});
   EXPECT_EQ(integer(whisper.positions.embedding.at(0), "rows"), 448);
   EXPECT_EQ(whisper.others.at(0).positions.embedding.at(0).mechanism, "sinusoidal");
   EXPECT_EQ(whisper.lengths.configured, 448);
@@ -231,18 +222,18 @@ TEST(Stacks, BartM2m100MarianAndWhisper) {
 }
 
 TEST(Rotations, ChatglmRotatesHalfOfEachHead) {
-  const ModelSpec spec = facts({{"model_type", "chatglm"},
-                                {"padded_vocab_size", 65024},
-                                {"hidden_size", 4096},
-                                {"num_layers", 28},
-                                {"num_attention_heads", 32},
-                                {"kv_channels", 128},
-                                {"ffn_hidden_size", 13696},
-                                {"multi_query_attention", true},
-                                {"multi_query_group_num", 2},
-                                {"rope_ratio", 50},
-                                {"seq_length", 8192},
-                                {"original_rope", true}});
+  const ModelSpec spec = looked_at({{"model_type", "chatglm"},
+                                    {"padded_vocab_size", 65024},
+                                    {"hidden_size", 4096},
+                                    {"num_layers", 28},
+                                    {"num_attention_heads", 32},
+                                    {"kv_channels", 128},
+                                    {"ffn_hidden_size", 13696},
+                                    {"multi_query_attention", true},
+                                    {"multi_query_group_num", 2},
+                                    {"rope_ratio", 50},
+                                    {"seq_length", 8192},
+                                    {"original_rope", true}});
   const PositionSpec& rope = spec.positions.layers.at(0).at(0);
   EXPECT_EQ(std::get<double>(rope.find("theta")->value), 500000);
   EXPECT_EQ(rope.find("theta")->key, "rope_ratio");
@@ -255,13 +246,13 @@ TEST(Rotations, ChatglmRotatesHalfOfEachHead) {
 
 TEST(Rotations, DbrxKeepsItsBaseInsideTheAttention) {
   const ModelSpec spec =
-      facts({{"model_type", "dbrx"}, {"attn_config", {{"rope_theta", 500000}, {"kv_n_heads", 8}}}});
+      looked_at({{"model_type", "dbrx"}, {"attn_config", {{"rope_theta", 500000}, {"kv_n_heads", 8}}}});
   EXPECT_EQ(spec.positions.layers.at(0).at(0).find("theta")->key, "attn_config.rope_theta");
   EXPECT_EQ(spec.kv_heads, 8);
 }
 
 TEST(Rotations, LatentHeadsRotateTheirEnd) {
-  const ModelSpec spec = facts({{"model_type", "deepseek_v3"}, {"num_hidden_layers", 2}});
+  const ModelSpec spec = looked_at({{"model_type", "deepseek_v3"}, {"num_hidden_layers", 2}});
   const PositionSpec& rope = spec.positions.layers.at(0).at(0);
   EXPECT_EQ(spec.head_dim, 192);
   EXPECT_EQ(integer(rope, "rotary_offset"), 128);
@@ -272,7 +263,7 @@ TEST(Rotations, LatentHeadsRotateTheirEnd) {
 }
 
 TEST(Rotations, MinistralScalesQueriesFromTheBlock) {
-  const ModelSpec spec = facts({{"model_type", "ministral3"}, {"num_hidden_layers", 2}});
+  const ModelSpec spec = looked_at({{"model_type", "ministral3"}, {"num_hidden_layers", 2}});
   ASSERT_EQ(spec.positions.layers.at(0).size(), 2U);
   EXPECT_EQ(spec.positions.layers[0][1].mechanism, "attention_temperature");
   EXPECT_EQ(integer(spec.positions.layers[0][1], "shift"), 0);
@@ -280,7 +271,7 @@ TEST(Rotations, MinistralScalesQueriesFromTheBlock) {
 }
 
 TEST(Rotations, GptOssHasSinks) {
-  const ModelSpec spec = facts({{"model_type", "gpt_oss"}});
+  const ModelSpec spec = looked_at({{"model_type", "gpt_oss"}});
   EXPECT_TRUE(spec.attention.at(0).sinks);
   EXPECT_EQ(integer(spec.positions.layers.at(0).at(0), "truncate"), 0);
 }
@@ -308,29 +299,30 @@ TEST(Nested, TheTextPartDecides) {
                        {{"type", "su"},
                         {"short_factor", std::vector<double>(48, 1.0)},
                         {"long_factor", std::vector<double>(48, 2.0)}}}};
-  const ModelSpec unknown = facts({{"model_type", "internvl_chat"}, {"llm_config", inner}});
+  const ModelSpec unknown = looked_at({{"model_type", "internvl_chat"}, {"llm_config", inner}});
   EXPECT_EQ(unknown.family, "phi3");
   EXPECT_FALSE(unknown.generic);
   EXPECT_EQ(unknown.positions.layers.at(0).at(0).mechanism, "longrope");
   EXPECT_EQ(unknown.positions.layers[0][0].find("long_factor")->key, "llm_config.rope_scaling.long_factor");
-  const ModelSpec known = facts({{"model_type", "gemma3"}, {"text_config", {{"model_type", "gemma3_text"}}}});
+  const ModelSpec known =
+      looked_at({{"model_type", "gemma3"}, {"text_config", {{"model_type", "gemma3_text"}}}});
   EXPECT_EQ(known.family, "gemma3");
   const ModelSpec tied =
-      facts({{"model_type", "qwen3_vl"},
-             {"tie_word_embeddings", true},
-             {"text_config", {{"model_type", "qwen3_vl_text"}, {"tie_word_embeddings", false}}}});
+      looked_at({{"model_type", "qwen3_vl"},
+                 {"tie_word_embeddings", true},
+                 {"text_config", {{"model_type", "qwen3_vl_text"}, {"tie_word_embeddings", false}}}});
   EXPECT_TRUE(tied.head.tied);
 }
 
 TEST(Generic, AnUnknownFamilyKeepsWhatItsKeysSay) {
-  const ModelSpec spec = facts({{"model_type", "weird"},
-                                {"vocab_size", 100},
-                                {"hidden_size", 64},
-                                {"num_hidden_layers", 3},
-                                {"num_attention_heads", 4},
-                                {"rope_theta", 777.0},
-                                {"partial_rotary_factor", 0.5},
-                                {"max_position_embeddings", 999}});
+  const ModelSpec spec = looked_at({{"model_type", "weird"},
+                                    {"vocab_size", 100},
+                                    {"hidden_size", 64},
+                                    {"num_hidden_layers", 3},
+                                    {"num_attention_heads", 4},
+                                    {"rope_theta", 777.0},
+                                    {"partial_rotary_factor", 0.5},
+                                    {"max_position_embeddings", 999}});
   EXPECT_TRUE(spec.generic);
   EXPECT_EQ(spec.family, "weird");
   EXPECT_EQ(spec.hidden, 64);
@@ -338,7 +330,7 @@ TEST(Generic, AnUnknownFamilyKeepsWhatItsKeysSay) {
   EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("\"weird\"")));
   EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("pair")));
   expect_plans(spec);
-  const ModelSpec silent = facts(Json::object());
+  const ModelSpec silent = looked_at(Json::object());
   EXPECT_TRUE(silent.generic);
   EXPECT_EQ(silent.layers, 0);
   EXPECT_THAT(texts_of(silent.notes), Contains(HasSubstr("hidden_size is not stated")));
@@ -348,19 +340,21 @@ TEST(Generic, AnUnknownFamilyKeepsWhatItsKeysSay) {
 TEST(Generic, SlopesAndTables) {
   const Json base = {
       {"model_type", "weird"}, {"hidden_size", 64}, {"num_hidden_layers", 3}, {"num_attention_heads", 4}};
-  EXPECT_EQ(facts(with(base, {{"alibi", true}})).positions.layers.at(0).at(0).mechanism, "alibi");
-  EXPECT_EQ(facts(with(base, {{"position_embedding_type", "absolute"}, {"max_position_embeddings", 9}}))
+  EXPECT_EQ(looked_at(with(base, {{"alibi", true}})).positions.layers.at(0).at(0).mechanism, "alibi");
+  EXPECT_EQ(looked_at(with(base, {{"position_embedding_type", "absolute"}, {"max_position_embeddings", 9}}))
                 .positions.embedding.at(0)
                 .mechanism,
             "learned");
   const ModelSpec latent =
-      facts(with(base, {{"rope_theta", 1e4}, {"qk_rope_head_dim", 8}, {"qk_nope_head_dim", 16}}));
+      looked_at(with(base, {{"rope_theta", 1e4}, {"qk_rope_head_dim", 8}, {"qk_nope_head_dim", 16}}));
   EXPECT_EQ(integer(latent.positions.layers.at(0).at(0), "rotary_offset"), 16);
   EXPECT_EQ(latent.head_dim, 24);
 }
 
 TEST(Generic, BrokenValuesStillThrow) {
-  const auto refused = [](const Json& config) { return message_of<SpecError>([&] { (void)facts(config); }); };
+  const auto refused = [](const Json& config) {
+    return message_of<SpecError>([&] { (void)looked_at(config); });
+  };
   EXPECT_THAT(refused({{"model_type", "weird"}, {"hidden_size", "big"}}), HasSubstr("hidden_size"));
   EXPECT_THAT(refused({{"model_type", "weird"}, {"num_hidden_layers", -1}}), HasSubstr("num_hidden_layers"));
   EXPECT_THAT(refused({{"model_type", 3}}), HasSubstr("model_type"));
@@ -372,16 +366,16 @@ TEST(Generic, BrokenValuesStillThrow) {
 }
 
 TEST(Notes, FactsNameWhatIsNotUnderstood) {
-  const ModelSpec spec = facts(with(llama_v5(), {{"attn_logit_softcapping", 50.0},
-                                                 {"future_rope_trick", 3},
-                                                 {"sliding_window", 128},
-                                                 {"my_comment", "hello"}}));
+  const ModelSpec spec = looked_at(with(llama_v5(), {{"attn_logit_softcapping", 50.0},
+                                                     {"future_rope_trick", 3},
+                                                     {"sliding_window", 128},
+                                                     {"my_comment", "hello"}}));
   EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("attn_logit_softcapping")));
   EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("future_rope_trick")));
   EXPECT_THAT(texts_of(spec.notes), Contains(HasSubstr("sliding_window")));
   EXPECT_THAT(texts_of(spec.notes), Not(Contains(HasSubstr("my_comment"))));
-  const ModelSpec block =
-      facts({{"model_type", "qwen2"}, {"rope_scaling", {{"type", "fancy"}, {"factor", 4.0}, {"wobble", 2}}}});
+  const ModelSpec block = looked_at(
+      {{"model_type", "qwen2"}, {"rope_scaling", {{"type", "fancy"}, {"factor", 4.0}, {"wobble", 2}}}});
   EXPECT_THAT(texts_of(block.notes), Contains(HasSubstr("rope_scaling.type")));
   EXPECT_THAT(texts_of(block.notes), Contains(HasSubstr("rope_scaling.wobble")));
   EXPECT_EQ(block.positions.layers.at(0).at(0).mechanism, "rope");

@@ -17,20 +17,8 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-ModelSpec facts(const Json& config) {
-  const TempDir dir;
-  return read_hf_config(dir.write("config.json", config.dump()), Reading::facts);
-}
-
-std::int64_t integer(const PositionSpec& spec, std::string_view name) {
-  return std::get<std::int64_t>(spec.find(name)->value);
-}
-std::string word(const PositionSpec& spec, std::string_view name) {
-  return std::get<std::string>(spec.find(name)->value);
-}
-
 TEST(Rotations, DeepseekV4RotatesValuesAndTurnsTheOutputBack) {
-  const ModelSpec spec = facts({{"model_type", "deepseek_v4"}});
+  const ModelSpec spec = looked_at({{"model_type", "deepseek_v4"}});
   const Plan plan = locant::plan(spec.positions, find_recipe("hf"), {});
   for (const LayerPositions& kind : plan.kinds) {
     ASSERT_TRUE(kind.rotation.has_value());
@@ -40,8 +28,8 @@ TEST(Rotations, DeepseekV4RotatesValuesAndTurnsTheOutputBack) {
     EXPECT_EQ(kind.rotation->offset + kind.rotation->width, kind.rotation->head_dim);
   }
   const Json roformer = {{"model_type", "roformer"}, {"num_hidden_layers", 1}};
-  EXPECT_EQ(facts(roformer).positions.layers.at(0).at(0).find("acts_on"), nullptr);
-  EXPECT_EQ(word(facts(with(roformer, {{"rotary_value", true}})).positions.layers.at(0).at(0), "acts_on"),
+  EXPECT_EQ(looked_at(roformer).positions.layers.at(0).at(0).find("acts_on"), nullptr);
+  EXPECT_EQ(word(looked_at(with(roformer, {{"rotary_value", true}})).positions.layers.at(0).at(0), "acts_on"),
             "qkv");
 }
 
@@ -49,7 +37,7 @@ TEST(Rotations, QwenGrowsInStepsPastWhatItWasTrainedAt) {
   const Json base = {{"model_type", "qwen"},      {"hidden_size", 4096},      {"num_hidden_layers", 2},
                      {"num_attention_heads", 32}, {"kv_channels", 128},       {"intermediate_size", 22016},
                      {"seq_length", 2048},        {"rotary_emb_base", 10000}, {"rotary_pct", 1.0}};
-  const ModelSpec spec = facts(with(base, {{"use_dynamic_ntk", true}, {"use_logn_attn", true}}));
+  const ModelSpec spec = looked_at(with(base, {{"use_dynamic_ntk", true}, {"use_logn_attn", true}}));
   ASSERT_EQ(spec.positions.layers.at(1).size(), 2U);
   const PositionSpec& rope = spec.positions.layers[1][0];
   EXPECT_EQ(rope.mechanism, "dynamic_ntk");
@@ -67,20 +55,20 @@ TEST(Rotations, QwenGrowsInStepsPastWhatItWasTrainedAt) {
   EXPECT_EQ(slowest(2049), slowest(4096));
   EXPECT_GT(slowest(2048), slowest(2049));
   EXPECT_GT(slowest(4096), slowest(4097));
-  const ModelSpec plain = facts(with(base, {{"use_dynamic_ntk", false}, {"use_logn_attn", false}}));
+  const ModelSpec plain = looked_at(with(base, {{"use_dynamic_ntk", false}, {"use_logn_attn", false}}));
   EXPECT_EQ(plain.positions.layers.at(1).size(), 1U);
   EXPECT_EQ(plain.positions.layers[1][0].mechanism, "rope");
   EXPECT_NO_THROW((void)locant::plan(spec.positions, find_recipe("exact"), {}));
 }
 
 TEST(Bias, XlnetHasRelativeSinusoids) {
-  const ModelSpec spec = facts({{"model_type", "xlnet"}, {"n_layer", 2}});
+  const ModelSpec spec = looked_at({{"model_type", "xlnet"}, {"n_layer", 2}});
   const PositionSpec& relative = spec.positions.layers.at(1).at(0);
   EXPECT_EQ(relative.mechanism, "xlnet");
   EXPECT_EQ(integer(relative, "width"), 1024);
   EXPECT_EQ(word(relative, "direction"), "bidirectional");
   EXPECT_EQ(relative.find("clamp"), nullptr);
-  const ModelSpec other = facts({{"model_type", "xlnet"}, {"clamp_len", 400}, {"attn_type", "uni"}});
+  const ModelSpec other = looked_at({{"model_type", "xlnet"}, {"clamp_len", 400}, {"attn_type", "uni"}});
   EXPECT_EQ(integer(other.positions.layers.at(0).at(0), "clamp"), 400);
   EXPECT_EQ(word(other.positions.layers[0][0], "direction"), "causal");
   EXPECT_FALSE(other.attention.at(0).bidirectional);
@@ -88,17 +76,18 @@ TEST(Bias, XlnetHasRelativeSinusoids) {
 }
 
 TEST(Bias, WhereSlopesAreCountedFrom) {
-  EXPECT_EQ(word(facts({{"model_type", "bloom"},
-                        {"n_layer", 1},
-                        {"hidden_size", 64},
-                        {"n_head", 8},
-                        {"vocab_size", 9}})
+  EXPECT_EQ(word(looked_at({{"model_type", "bloom"},
+                            {"n_layer", 1},
+                            {"hidden_size", 64},
+                            {"n_head", 8},
+                            {"vocab_size", 9}})
                      .positions.layers.at(0)
                      .at(0),
                  "counts_from"),
             "sequence_start");
-  EXPECT_EQ(word(facts({{"model_type", "mpt"}, {"n_layers", 1}}).positions.layers.at(0).at(0), "counts_from"),
-            "sequence_end");
+  EXPECT_EQ(
+      word(looked_at({{"model_type", "mpt"}, {"n_layers", 1}}).positions.layers.at(0).at(0), "counts_from"),
+      "sequence_end");
 }
 
 }  // namespace

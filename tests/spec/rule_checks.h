@@ -9,11 +9,6 @@
 
 namespace locant::tests {
 
-inline ModelSpec looked_at(const Json& config) {
-  const TempDir dir;
-  return read_hf_config(dir.write("config.json", config.dump()), Reading::facts);
-}
-
 /// Ids of the rules that speak, each once a note, in their order.
 inline std::vector<std::string> ids_of(const ModelSpec& spec) {
   std::vector<std::string> ids;

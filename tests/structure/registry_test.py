@@ -4,15 +4,13 @@ and the page's table of parameters is what the code says."""
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from mechanism_tables import parameters_of_code, parameters_of_page, registered
-from tree import ROOT, place, write
+from tree import ROOT, explained, place, write
 
 # cases that belong to no single mechanism
 SHARED_CASES = {
@@ -77,12 +75,8 @@ def test_the_registry_is_complete() -> None:
 
 
 def test_explain_says_what_the_code_says() -> None:
-    binary = ROOT / "build" / "locant"
-    if not binary.exists():
-        pytest.skip("build/locant is not built")
     for name in registered(ROOT):
-        done = subprocess.run([binary, "explain", name, "--json"], stdout=subprocess.PIPE, text=True, check=True)
-        told = json.loads(done.stdout)["mechanism"]["parameters"]
+        told = explained(name)["mechanism"]["parameters"]
         rows = [(p["name"], p["unit"], p["default"] or "required", p["config_keys"], p["meaning"]) for p in told]
         assert rows == parameters_of_code(ROOT, name)
 

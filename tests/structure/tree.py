@@ -4,9 +4,14 @@ so that a test can also hand it a small tree with a seeded violation."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (".cc", ".h", ".py", ".md", ".txt", ".json", ".toml", ".cmake", ".in", ".yml", ".cfg", "dev", "run")
@@ -50,3 +55,13 @@ def write(root: Path, name: str, text: str) -> None:
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+def explained(name: str) -> dict[str, Any]:
+    """What `locant explain NAME --json` prints; the test is skipped where the command is not built."""
+    binary = ROOT / "build" / "locant"
+    if not binary.exists():
+        pytest.skip("build/locant is not built")
+    done = subprocess.run([binary, "explain", name, "--json"], stdout=subprocess.PIPE, text=True, check=True)
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
