@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker: evidence in (a model's files, recorded forward passes), findings out: which rule, where, what
-// was due, what is there, and which cause reproduces it. It never runs a model's arithmetic.
+// The checker: evidence in (a model's files, recorded forward passes, a live runtime), findings out: which
+// rule, where, what was due, what is there, and which cause reproduces it. And the difference of two traces.
+// It never runs a model's arithmetic itself.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "locant/core.h"
+#include "locant/runtime.h"
 #include "locant/spec.h"
 
 namespace locant {
@@ -81,22 +84,78 @@ struct Skipped {
 struct CheckReport {
   std::vector<EvidenceItem> evidence{};
   std::vector<Finding> findings{};  ///< errors first, then by id
+  std::vector<Finding> known{};     ///< findings that a baseline names: not counted
   std::vector<Explained> explained{};
   std::vector<const Rule*> passed{};
   std::vector<Skipped> skipped{};
 };
 
+/// What is read whole for its fingerprint: configs, tokenizers and headers of weights, or every byte.
+enum class HashScope : std::uint8_t { headers, whole };
+
+/// Told what is being done, in a few words; may be empty.
+using CheckProgress = std::function<void(std::string_view)>;
+
 struct CheckQuery {
-  const ModelSpec* spec = nullptr;    ///< null: the traces alone; rules that need a config are skipped
-  std::string weights{};              ///< a .safetensors file, an index or a directory; empty = none
-  std::vector<std::string> traces{};  ///< files
-  std::string recipe{};               ///< whose meaning; empty = "hf"
-  std::vector<std::string> select{};  ///< rule ids or prefixes of them ("R", "R1"); empty = all
-  std::vector<std::string> ignore{};  ///< likewise
+  const ModelSpec* spec = nullptr;  ///< null: the traces alone; rules that need a config are skipped
+  std::string weights{};            ///< a .safetensors or .gguf file, an index or a directory; empty = none
+  const ModelSpec* against =
+      nullptr;  ///< the other form of the same model (source or conversion); null = none
+  std::string against_weights{};
+  std::vector<std::string> traces{};     ///< files, or directories with one file a rank
+  std::string recipe{};                  ///< whose meaning; empty = "hf", and "llama.cpp" for a GGUF file
+  Runtime* runtime = nullptr;            ///< what the live rules drive; null: they are skipped
+  std::vector<std::int64_t> live_ids{};  ///< the prompt of the live rules; empty = drawn from the vocabulary
+  std::vector<std::string> select{};     ///< rule ids or prefixes of them ("R", "R1"); empty = all
+  std::vector<std::string> ignore{};     ///< likewise
+  HashScope hash = HashScope::headers;
+  CheckProgress progress{};
 };
 
 /// Asks every rule. Each rule is in exactly one of findings, explained, passed, skipped. Throws SpecError (an
-/// unknown recipe or rule) and FileError (a trace or weights that are damaged or mis-shaped).
+/// unknown recipe or rule), FileError (a trace or weights that are damaged or mis-shaped) and what the live
+/// runtime throws.
 [[nodiscard]] CheckReport check(const CheckQuery& query);
+
+struct DiffQuery {
+  std::string want{};               ///< a trace: what it should be
+  std::string got{};                ///< a trace of the same tokens
+  const ModelSpec* spec = nullptr;  ///< of both; null: hypotheses come from the traces alone
+  std::string recipe{};
+  CheckProgress progress{};
+};
+
+/// One tensor that two traces do not agree on, at the first element that is beyond rounding.
+struct Divergence {
+  std::string tensor{};  ///< canonical name, without the step
+  std::int64_t step = 0;
+  std::optional<std::int64_t> row{};
+  std::optional<std::int64_t> token{};
+  std::optional<std::int64_t> head{};
+  Fact got{};  ///< the element, or a shape in words
+  Fact want{};
+  double difference =
+      0;              ///< the largest of the tensor, in units of its root mean square; infinite for shapes
+  double budget = 0;  ///< what rounding explains, in the same unit
+};
+
+/// A tensor that only one trace has.
+struct Unmatched {
+  std::string tensor{};  ///< with the step
+  std::string path{};    ///< of the trace that lacks it
+};
+
+struct TraceDiff {
+  std::int64_t tensors_compared = 0;
+  std::optional<Divergence> first{};     ///< in the order of the data's flow
+  std::vector<Hypothesis> hypotheses{};  ///< what explains `first`, best first
+  std::vector<Unmatched> missing{};
+  std::vector<Divergence> differing{};  ///< all, in the order of the data's flow
+};
+
+/// Walks two traces in the order of the data's flow and compares what both have, in memory that does not grow
+/// with the traces. A difference counts beyond the rounding of the dtypes that the two were computed in.
+/// Throws FileError (a damaged trace, two traces of other tokens) and SpecError.
+[[nodiscard]] TraceDiff diff(const DiffQuery& query);
 
 }  // namespace locant

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "locant/check.h"
 
@@ -18,6 +19,22 @@ namespace locant {
 /// JUnit's XML: a test case per rule; findings of level `fail_on` and above fail it, skipped rules are
 /// skipped.
 [[nodiscard]] std::string report_junit(const CheckReport& report, Severity fail_on = Severity::error);
+
+/// One JSON object with the keys of `locant diff --json`.
+[[nodiscard]] std::string diff_json(const TraceDiff& diff);
+
+/// A finding that is known and accepted: its rule and its place in words, without the numbers.
+struct KnownFinding {
+  std::string rule{};
+  std::string place{};
+};
+/// The findings of a report as a baseline file: {"locant_baseline": 1, "known": [{rule, place}]}.
+[[nodiscard]] std::string baseline_json(const CheckReport& report);
+/// Reads what baseline_json() wrote. Throws FileError.
+[[nodiscard]] std::vector<KnownFinding> read_baseline(const std::string& path);
+/// Moves the findings that the baseline names from `findings` to `known`; returns the entries that no finding
+/// matched any more.
+std::vector<KnownFinding> apply_baseline(CheckReport& report, const std::vector<KnownFinding>& known);
 
 /// Where a finding begins, in words: "layer 1, step 2, row 0, token 3 of layers.1.attn.q"; "" = nowhere.
 [[nodiscard]] std::string place_text(const Place& place);
