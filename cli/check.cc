@@ -8,8 +8,11 @@
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "cli/models.h"
+#include "cli/prompts.h"
 #include "cli/stream.h"
 #include "locant/check.h"
+#include "locant/formats.h"
+#include "locant/model.h"
 #include "locant/report.h"
 
 namespace locant::cli {
@@ -68,8 +71,9 @@ void write_text(const CheckReport& report, Answer& answer) {
         std::count_if(report.findings.begin(), report.findings.end(),
                       [&](const Finding& finding) { return finding.severity == severity; }));
   };
-  out << fmt::format("{}, {}, {}; {} passed, {} skipped\n", count_of(of(Severity::error), "error"),
-                     count_of(of(Severity::warning), "warning"), count_of(of(Severity::note), "note"),
+  const std::string known = report.known.empty() ? "" : fmt::format("; {} known", report.known.size());
+  out << fmt::format("{}, {}, {}{}; {} passed, {} skipped\n", count_of(of(Severity::error), "error"),
+                     count_of(of(Severity::warning), "warning"), count_of(of(Severity::note), "note"), known,
                      passed.size(), skipped.size());
 }
 
@@ -87,56 +91,127 @@ std::vector<std::string> split(const std::vector<std::string>& lists) {
   return words;
 }
 
-}  // namespace
-
-int check_command(Args args, Host& host) {
+struct CheckFlags {
   CommonFlags common;
-  CheckQuery query;
   std::string model;
+  std::string against;
+  std::string runtime = "locant";
+  std::string ids;
+  std::string baseline;
+  std::string write_baseline;
   std::string fail_on = "error";
   std::string format = "text";
+  bool live = false;
+  bool hash = false;
+};
+
+CheckFlags parse(Args args, CheckQuery& query) {
+  CheckFlags flags;
   std::vector<std::string> select;
   std::vector<std::string> ignore;
   Arguments arguments(
-      "check", "Finds position and embedding faults in files and recorded passes, and names them.",
-      {"locant check path/to/model --trace run.safetensors", "locant check rope --select C,P --json"});
-  arguments.positional("MODEL", model,
+      "check", "Finds position and embedding faults in files, recorded passes and runtimes, and names them.",
+      {"locant check path/to/model --trace run.safetensors", "locant check rope --live --select M --json"});
+  arguments.positional("MODEL", flags.model,
                        "Hugging Face directory, a config.json, a .gguf file or a bundled model");
-  arguments.values("--trace", query.traces, "a recorded trace (again for more)");
+  arguments.values("--trace", query.traces,
+                   "a recorded trace, or a directory with one a rank (again for more)");
+  arguments.value("--against", flags.against, "the source or the conversion of MODEL: compared with it");
+  arguments.flag("--live", flags.live, "let the rules of family M drive a runtime");
+  arguments.value("--runtime", flags.runtime, "what --live drives: locant or hf (locant)");
+  arguments.value("--ids", flags.ids, "ids of --live's prompt, by commas (drawn from the vocabulary)");
   arguments.value("--recipe", query.recipe,
                   "whose meaning the config is read under (hf; llama.cpp for .gguf)");
   arguments.values("--select", select, "rule ids or beginnings of them, by commas: these alone");
   arguments.values("--ignore", ignore, "rule ids or beginnings of them, by commas: not these");
-  arguments.value("--fail-on", fail_on, "exit 1 from this severity on: note, warning or error (error)");
-  arguments.value("--format", format, "text, json, sarif or junit (text)");
-  arguments.add_common(common);
+  arguments.value("--baseline", flags.baseline, "a file of known findings, which do not count");
+  arguments.value("--write-baseline", flags.write_baseline, "write the findings there as known");
+  arguments.value("--fail-on", flags.fail_on, "exit 1 from this severity on: note, warning or error (error)");
+  arguments.value("--format", flags.format, "text, json, sarif or junit (text)");
+  arguments.flag("--hash", flags.hash, "fingerprint whole weights and traces, not only their headers");
+  arguments.add_common(flags.common);
   arguments.parse(args);
-  require_one_of("--fail-on", fail_on, {"note", "warning", "error"});
-  require_one_of("--format", format, {"text", "json", "sarif", "junit"});
-  if (common.json && format != "text" && format != "json")
-    throw UsageError(fmt::format("check: --json and --format {} are two answers, give one", format));
-  if (model.empty() && query.traces.empty()) throw UsageError("check: give a model, a --trace or both");
+  require_one_of("--fail-on", flags.fail_on, {"note", "warning", "error"});
+  require_one_of("--format", flags.format, {"text", "json", "sarif", "junit"});
+  require_one_of("--runtime", flags.runtime, {"locant", "hf"});
+  if (flags.common.json && flags.format != "text" && flags.format != "json")
+    throw UsageError(fmt::format("check: --json and --format {} are two answers, give one", flags.format));
+  if (flags.model.empty() && query.traces.empty()) throw UsageError("check: give a model, a --trace or both");
+  for (const auto& [given, flag] :
+       {std::pair(!flags.against.empty(), "--against"), std::pair(flags.live, "--live")}) {
+    if (given && flags.model.empty()) throw UsageError(fmt::format("check: {} needs a model", flag));
+  }
+  if (!flags.live && !flags.ids.empty())
+    throw UsageError("check: --ids is the prompt of --live, which is not given");
   query.select = split(select);
   query.ignore = split(ignore);
+  if (flags.hash) query.hash = HashScope::whole;
+  if (!flags.ids.empty()) query.live_ids = parse_ids(flags.ids);
+  return flags;
+}
 
-  Answer answer(host, common);
+/// A model's spec and where its weights lie.
+struct ModelFiles {
   ModelSpec spec;
-  if (!model.empty()) {
-    const std::string path = find_model_file(model, host);
-    spec = read_model_spec(path);
-    query.spec = &spec;
-    query.weights = weights_beside(path, spec);
+  std::string weights;
+};
+
+ModelFiles read_model(const std::string& path) {
+  ModelFiles files{.spec = read_model_spec(path), .weights = {}};
+  files.weights = weights_beside(path, files.spec);
+  return files;
+}
+
+}  // namespace
+
+int check_command(Args args, Host& host) {
+  CheckQuery query;
+  const CheckFlags flags = parse(args, query);
+  Answer answer(host, flags.common);
+  Progress progress(host, flags.common);
+  query.progress = [&](std::string_view doing) { progress.show(fmt::format("checking: {}", doing)); };
+
+  ModelFiles model;
+  ModelFiles other;
+  ThreadPool pool(ThreadPool::hardware());
+  std::unique_ptr<Runtime> runtime;  // goes before the pool that it works on
+  if (!flags.model.empty()) {
+    const std::string path = find_model_file(flags.model, host);
+    model = read_model(path);
+    query.spec = &model.spec;
+    query.weights = model.weights;
+    if (flags.live) {
+      progress.show("loading");
+      if (flags.runtime == "locant") {
+        runtime = Model::load(path, {.recipe = query.recipe}, pool);
+      } else {
+        runtime = host.open_runtime(flags.runtime, path);
+      }
+      query.runtime = runtime.get();
+    }
   }
-  Progress progress(host, common);
-  progress.show("checking");
-  const CheckReport report = check(query);
+  if (!flags.against.empty()) {
+    other = read_model(find_model_file(flags.against, host));
+    query.against = &other.spec;
+    query.against_weights = other.weights;
+  }
+  const std::vector<KnownFinding> known =
+      flags.baseline.empty() ? std::vector<KnownFinding>() : read_baseline(flags.baseline);
+
+  CheckReport report = check(query);
   progress.clear();
-  const Severity least = severity_named(fail_on);
-  if (common.json || format == "json") {
+  if (!flags.write_baseline.empty()) write_file(flags.write_baseline, baseline_json(report) + "\n");
+  for (const KnownFinding& gone : apply_baseline(report, known)) {
+    if (flags.common.quiet) break;
+    host.err() << fmt::format("note: {}: {} at {} is known and was not found\n", one_line(flags.baseline),
+                              gone.rule, gone.place.empty() ? "no place" : one_line(gone.place));
+  }
+  const Severity least = severity_named(flags.fail_on);
+  if (flags.common.json || flags.format == "json") {
     answer.stream() << report_json(report) << '\n';
-  } else if (format == "sarif") {
+  } else if (flags.format == "sarif") {
     answer.stream() << report_sarif(report) << '\n';
-  } else if (format == "junit") {
+  } else if (flags.format == "junit") {
     answer.stream() << report_junit(report, least);
   } else {
     write_text(report, answer);

@@ -53,6 +53,22 @@ OrderedJson hypotheses(const std::vector<Hypothesis>& all) {
   return out;
 }
 
+OrderedJson findings(const std::vector<Finding>& all) {
+  OrderedJson out = OrderedJson::array();
+  for (const Finding& finding : all) {
+    out.push_back({{"rule", finding.rule->id},
+                   {"name", finding.rule->name},
+                   {"severity", name_of(finding.severity)},
+                   {"message", finding.message},
+                   {"where", place(finding.where)},
+                   {"expected", fact(finding.expected)},
+                   {"observed", fact(finding.observed)},
+                   {"hypotheses", hypotheses(finding.hypotheses)},
+                   {"next", finding.next}});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string report_json(const CheckReport& report) {
@@ -62,18 +78,8 @@ std::string report_json(const CheckReport& report) {
     out["evidence"].push_back({{"kind", name_of(item.kind)},
                                {"path", item.path},
                                {"sha256", item.sha256.empty() ? OrderedJson() : OrderedJson(item.sha256)}});
-  out["findings"] = OrderedJson::array();
-  for (const Finding& finding : report.findings) {
-    out["findings"].push_back({{"rule", finding.rule->id},
-                               {"name", finding.rule->name},
-                               {"severity", name_of(finding.severity)},
-                               {"message", finding.message},
-                               {"where", place(finding.where)},
-                               {"expected", fact(finding.expected)},
-                               {"observed", fact(finding.observed)},
-                               {"hypotheses", hypotheses(finding.hypotheses)},
-                               {"next", finding.next}});
-  }
+  out["findings"] = findings(report.findings);
+  if (!report.known.empty()) out["known"] = findings(report.known);
   out["explained"] = OrderedJson::array();
   for (const Explained& explained : report.explained)
     out["explained"].push_back({{"rule", explained.finding.rule->id}, {"by", explained.by}});

@@ -37,9 +37,14 @@ std::string report_sarif(const CheckReport& report) {
                          {"defaultConfiguration", {{"level", name_of(rule.severity)}}}});
   }
   OrderedJson results = OrderedJson::array();
-  for (const Finding& finding : report.findings) {
-    const auto index = static_cast<std::size_t>(finding.rule - rules().data());
-    results.push_back(result(finding, index));
+  const auto index = [](const Finding& finding) {
+    return static_cast<std::size_t>(finding.rule - rules().data());
+  };
+  for (const Finding& finding : report.findings) results.push_back(result(finding, index(finding)));
+  for (const Finding& finding : report.known) {
+    OrderedJson known = result(finding, index(finding));
+    known["suppressions"] = {{{"kind", "external"}, {"justification", "named by the baseline"}}};
+    results.push_back(std::move(known));
   }
   const OrderedJson driver = {{"name", "locant"}, {"version", version()}, {"rules", described}};
   const OrderedJson out = {{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
