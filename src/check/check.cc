@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "check/book.h"
@@ -53,6 +55,7 @@ namespace {
 
 using check_room::Book;
 using check_room::Draft;
+using namespace std::string_view_literals;
 
 bool chosen(const Rule& rule, const CheckQuery& query) {
   const auto matches = [&](const std::string& word) {
@@ -81,6 +84,19 @@ const Draft* explaining(const std::vector<Draft>& drafts, const Draft& draft) {
   return earliest;
 }
 
+// What no key of a config states: of a family that is not known these numbers are assumptions.
+constexpr std::array kFamilyFacts = {"B102"sv, "B110"sv, "E101"sv, "E102"sv, "E106"sv,
+                                     "E108"sv, "E109"sv, "R101"sv, "R105"sv};
+
+/// A finding that may be the meaning of a family that is not known is no more than a note.
+void soften(Finding& finding, const ModelSpec& spec) {
+  if (!spec.generic ||
+      std::find(kFamilyFacts.begin(), kFamilyFacts.end(), finding.rule->id) == kFamilyFacts.end())
+    return;
+  finding.severity = Severity::note;
+  finding.message += fmt::format("; family {} is not known, and this may be its meaning", spec.family);
+}
+
 void sort_findings(std::vector<Finding>& findings) {
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
     if (a.severity != b.severity) return a.severity > b.severity;
@@ -102,6 +118,10 @@ CheckReport check(const CheckQuery& query) {
   check_room::check_scores(evidence, book);
   check_room::check_embedding(evidence, book);
   check_room::check_positions(evidence, book);
+
+  for (Draft& draft : book.drafts()) {
+    if (evidence.spec != nullptr) soften(draft.finding, *evidence.spec);
+  }
 
   CheckReport report;
   report.evidence = check_room::fingerprints(query, evidence);

@@ -23,7 +23,7 @@ class Head {
     const TensorRef logits_ref = pass.find(names::kLogits);
     const std::optional<Matrix> found = matrix_named(evidence_, evidence_.facts->head.tensor);
     if (!hidden || logits_ref.data == nullptr || !found) return;
-    if (logits_ref.rank != 3 || logits_ref.shape[1] != pass.tokens) return;
+    if (logits_ref.rank != 3 || (logits_ref.shape[1] != pass.tokens && logits_ref.shape[1] != 1)) return;
     const Matrix& head = *found;
     const std::int64_t vocab = logits_ref.shape[2];
     if (head.columns() != hidden->extent(2) || head.rows() < vocab) return;
@@ -31,7 +31,7 @@ class Head {
     if (spec.bias) return;  // its name is not known here
     const Values logits = values_of(logits_ref, pass.path + ": " + pass.prefix + "logits");
     for (const std::string_view rule : {"E108", "E109"}) book_.asked(rule);
-    if (!std::all_of(logits.data.begin(), logits.data.end(), [](float x) { return std::isfinite(x); })) {
+    if (!content_is_finite(pass, logits)) {
       Finding finding;
       finding.where = place_of(trace, pass, names::kLogits);
       finding.message = "logits: some are not finite";
@@ -93,24 +93,46 @@ class Head {
     book_.add("E108", std::move(finding));
   }
 
+  /// Tokens of content that have logits, as (row of final_norm.out, row of logits): all of them, or the last
+  /// of each row.
+  static std::vector<std::pair<std::size_t, std::size_t>> judged(const Pass& pass, const Values& logits) {
+    const bool last = logits.extent(1) != pass.tokens;
+    const auto tokens = static_cast<std::size_t>(pass.tokens);
+    std::vector<std::pair<std::size_t, std::size_t>> places;
+    for (std::size_t n = 0; n < pass.content.size(); ++n) {
+      if (!pass.content[n] || (last && n % tokens != tokens - 1)) continue;
+      places.emplace_back(n, last ? n / tokens : n);
+    }
+    return places;
+  }
+
+  /// Rows of padding may hold anything.
+  static bool content_is_finite(const Pass& pass, const Values& logits) {
+    const auto vocab = static_cast<std::ptrdiff_t>(logits.extent(2));
+    const auto places = judged(pass, logits);
+    return std::all_of(places.begin(), places.end(), [&](const auto& place) {
+      const auto row = logits.data.begin() + static_cast<std::ptrdiff_t>(place.second) * vocab;
+      return std::all_of(row, row + vocab, [](float x) { return std::isfinite(x); });
+    });
+  }
+
   static Likeness head_likeness(const Pass& pass, const Values& hidden, const Values& logits,
                                 const Matrix& head, double softcap) {
     const std::int64_t vocab = logits.extent(2);
     const std::int64_t step = std::max<std::int64_t>(1, vocab / 128);
     const auto width = static_cast<std::size_t>(head.columns());
+    const auto places = judged(pass, logits);
     double xx = 0;
     double xy = 0;
     double yy = 0;
     for (std::int64_t id = 0; id < vocab; id += step) {
       const std::vector<float> row = head.row(id);
-      std::int64_t used = 0;
-      for (std::size_t n = 0; n < pass.content.size() && used < 64; ++n) {
-        if (!pass.content[n]) continue;
-        ++used;
+      for (std::size_t p = 0; p < std::min<std::size_t>(places.size(), 64); ++p) {
+        const auto [n, m] = places[p];
         double x = 0;
         for (std::size_t i = 0; i < width; ++i)
           x += static_cast<double>(row[i]) * static_cast<double>(hidden.data[n * width + i]);
-        double y = logits.data[n * static_cast<std::size_t>(vocab) + static_cast<std::size_t>(id)];
+        double y = logits.data[m * static_cast<std::size_t>(vocab) + static_cast<std::size_t>(id)];
         if (softcap > 0) y = softcap * std::atanh(std::clamp(y / softcap, -0.9999999, 0.9999999));
         xx += x * x;
         xy += x * y;

@@ -82,6 +82,8 @@ class TableRules {
       Turns turns = std::move(all.front());
       Rotation own = *planned;
       if (all.size() > 1) own.axis.clear();
+      // A direction may sit in the sine or in how it is applied, which a table does not show.
+      if (own.sign < 0 && !turns_back(turns)) own.sign = 1;
       const CandidateQuery query{positions, *evidence_.recipe, layer, pass.seen,
                                  evidence_.spec->lengths.configured.value_or(0)};
       const TokenPositions due = positions_of(turns, pass, pass.due, pass.axes);

@@ -13,7 +13,7 @@
 
 namespace locant::check_room {
 
-inline constexpr double kHidden = -1e4;  // masks add far less; scores stay far above
+inline constexpr double kHidden = -9e3;  // masks of -10000 in bf16 end above that; scores stay far above
 
 /// Which key of a row a column holds.
 struct Key {

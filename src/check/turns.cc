@@ -129,6 +129,13 @@ std::vector<Turns> turns_of_tables(const Pass& pass, const Values& cos, const Va
   return all;
 }
 
+bool turns_back(const Turns& turns) {
+  double sine = 0;
+  for (std::size_t n = 0; turns.pairs > 0 && n < turns.count(); ++n)
+    sine += turns.at(n, turns.pairs - 1).imag();
+  return sine < 0;
+}
+
 void append(Turns& to, const Turns& more) {
   if (to.pairs == 0) to.pairs = more.pairs;
   to.row.insert(to.row.end(), more.row.begin(), more.row.end());

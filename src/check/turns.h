@@ -61,6 +61,9 @@ struct Turns {
 [[nodiscard]] std::vector<Turns> turns_of_tables(const Pass& pass, const Values& cos, const Values& sin,
                                                  std::int64_t pairs);
 
+/// Whether angles grow downwards: read off the slowest pair, whose angles stay small.
+[[nodiscard]] bool turns_back(const Turns& turns);
+
 /// One after the other.
 void append(Turns& to, const Turns& more);
 

@@ -15,8 +15,11 @@ std::array<std::span<const HfFamily>, 7> tables() noexcept {
 
 // Outer and inner names of one model, and classes that read alike.
 constexpr std::array kAliases = {
+    HfAlias{"axk1", "deepseek_v3"},
+    HfAlias{"axk2", "deepseek_v3"},
     HfAlias{"camembert", "roberta"},
     HfAlias{"clap", "clap_text_model"},
+    HfAlias{"cohere2_moe", "cohere2"},
     HfAlias{"deepseek_v32", "deepseek_v3"},
     HfAlias{"ernie4_5_moe", "ernie4_5"},
     HfAlias{"exaone4_5", "exaone4"},
@@ -24,7 +27,11 @@ constexpr std::array kAliases = {
     HfAlias{"gemma3", "gemma3_text"},
     HfAlias{"gemma3n", "gemma3n_text"},
     HfAlias{"gemma4", "gemma4_text"},
+    HfAlias{"gemma4_unified_text", "gemma4_text"},
+    HfAlias{"glm4_moe_lite", "deepseek_v3"},
     HfAlias{"glm4v", "glm4v_text"},
+    HfAlias{"granitemoe_swa", "granite_swa"},
+    HfAlias{"granitemoeshared", "granitemoe"},
     HfAlias{"hunyuan", "hunyuan_v1_moe"},
     HfAlias{"kimi_k2", "deepseek_v3"},
     HfAlias{"kimi_k25", "deepseek_v3"},
@@ -40,8 +47,11 @@ constexpr std::array kAliases = {
     HfAlias{"qwen3_5_moe", "qwen3_5_moe_text"},
     HfAlias{"qwen3_vl", "qwen3_vl_text"},
     HfAlias{"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    HfAlias{"sarvam_mla", "deepseek_v3"},
     HfAlias{"step3p7", "step3p5"},
+    HfAlias{"vaultgemma", "gemma2"},
     HfAlias{"xlm-roberta-xl", "xlm-roberta"},
+    HfAlias{"youtu", "deepseek_v3"},
 };
 
 const HfFamily* find_row(std::string_view name) noexcept {

@@ -133,6 +133,8 @@ void rotate_windows_only(Config& config, ModelSpec& spec, const HfFamily& family
 }
 
 void finish_cohere2(Config& config, ModelSpec& spec, const HfFamily& family) {
+  config.ignore(
+      std::array<std::string_view, 1>{"prefix_dense_sliding_window_pattern"});  // layer_types says it
   const std::int64_t period = config.integer({"sliding_window_pattern"}, 1).value_or(4);
   const LayerTypes types = read_layer_types(config, spec, {.period = period});
   set_windows(config, spec, types);

@@ -59,9 +59,7 @@ void finish_gemma(Config& config, ModelSpec& spec, const HfFamily& family) {
   spec.embedding.scale_in_run_dtype = true;
 }
 
-void finish_granite(Config& config, ModelSpec& spec, const HfFamily& family) {
-  finish_rope(config, spec, family);
-  if (config.word({"position_embedding_type"}).value_or("rope") == "nope") no_layer(spec);
+void granite_scales(Config& config, ModelSpec& spec) {
   if (const auto scale = config.number({"embedding_multiplier"})) {
     scale_embedding(spec, *scale, config.stated({"embedding_multiplier"}));
   }
@@ -71,6 +69,43 @@ void finish_granite(Config& config, ModelSpec& spec, const HfFamily& family) {
     spec.head.scale = 1 / *divisor;
     spec.head.scale_key = config.stated({"logits_scaling"});
   }
+}
+
+void finish_granite(Config& config, ModelSpec& spec, const HfFamily& family) {
+  finish_rope(config, spec, family);
+  if (config.word({"position_embedding_type"}).value_or("rope") == "nope") no_layer(spec);
+  granite_scales(config, spec);
+}
+
+// Layers that attend rotate only where the config says so.
+void finish_granitemoehybrid(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const LayerTypes types = read_layer_types(config, spec);
+  if (config.word({"position_embedding_type"}).value_or("nope") == "rope") {
+    set_rotations(config, spec, family, types);
+  } else {
+    set_positions(config, spec, types, [](const std::string&) { return std::vector<PositionSpec>(); });
+  }
+  granite_scales(config, spec);
+}
+
+// layer_rope_theta: a base for each layer; 0 = the layer does not rotate.
+void finish_granite_swa(Config& config, ModelSpec& spec, const HfFamily& family) {
+  LayerTypes types = config.words({"layer_types"});
+  if (types.empty()) {
+    for (std::int64_t layer = 0; layer < spec.layers; ++layer)
+      types.emplace_back(layer % 4 == 0 ? "full_attention" : "sliding_attention");
+  }
+  types.resize(static_cast<std::size_t>(spec.layers), "full_attention");
+  set_windows(config, spec, types);
+  for (AttentionSpec& attention : spec.attention) attention.sinks = true;
+  finish_rope(config, spec, family);
+  const std::vector<double> bases = config.numbers({"layer_rope_theta"});
+  for (std::size_t layer = 0; layer < std::min(bases.size(), spec.positions.layers.size()); ++layer) {
+    std::vector<PositionSpec>& sites = spec.positions.layers[layer];
+    if (bases[layer] == 0) sites.clear();
+    for (PositionSpec& rope : sites) rope.set("theta", bases[layer], config.stated({"layer_rope_theta"}));
+  }
+  granite_scales(config, spec);
 }
 
 // Divides the hidden states by hidden / dim_model_base before the head.
@@ -93,6 +128,7 @@ void finish_cohere(Config& config, ModelSpec& spec, const HfFamily& family) {
 void finish_nanochat(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_rope(config, spec, family);
   spec.head.softcap = config.number({"final_logit_softcapping"}).value_or(0);
+  spec.embedding.normed = true;
 }
 
 void finish_head_bias(Config& config, ModelSpec& spec, const HfFamily& family) {
@@ -217,6 +253,8 @@ void finish_roformer(Config& config, ModelSpec& spec, const HfFamily& family) {
   HfFamily own = family;
   if (config.flag({"rotary_value"}).value_or(false)) own.rope.acts_on = "qkv";
   finish_rope_encoder(config, spec, own);
+  if (!config.flag({"is_decoder"}).value_or(false)) return;
+  for (AttentionSpec& attention : spec.attention) attention.bidirectional = false;
 }
 
 // Rows of an image take the even frequencies of one ladder, columns the odd ones.
@@ -303,7 +341,9 @@ const std::array kFamilies = {
     plain_decoder("gpt_neox", kNeox),
     plain_decoder("gptj", kInterleavedWidth, finish_head_bias),
     decoder("granite", kHalf, finish_granite),
+    decoder("granite_swa", kHalf, finish_granite_swa),
     decoder("granitemoe", kHalf, finish_granite),
+    decoder("granitemoehybrid", kHalf, finish_granitemoehybrid),
     decoder("helium", kInterleaved),
     decoder("hunyuan_v1_dense", kHalf, finish_hunyuan),
     decoder("hunyuan_v1_moe", kHalf, finish_hunyuan),

@@ -80,7 +80,7 @@ def _run(model: Any, run: Run) -> None:
             given["past_key_values"] = cache
         # with a cache transformers does not look for documents
         out = model(input_ids=ids, use_cache=not run.documents, **given)
-        cache = out.past_key_values
+        cache = getattr(out, "past_key_values", None)
         if run.keep and first:
             for layer in cache.layers:
                 layer.keys, layer.values = layer.keys[:, :, -run.keep :], layer.values[:, :, -run.keep :]

@@ -27,7 +27,16 @@ ROTATIONS = (
     "apply_multimodal_rotary_pos_emb",
     "apply_rotary_emb",
 )
-POSITION_TABLES = ("wpe", "embed_positions", "position_embeddings", "position_embedding", "embed_position")
+ROTATING_METHOD = "apply_rotary_position_embeddings"  # RoFormer's
+POSITION_TABLES = (
+    "wpe",
+    "positions_embed",
+    "embed_positions",
+    "position_embeddings",
+    "position_embedding",
+    "embed_position",
+)
+FINAL_NORMS = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f", "final_norm")
 TYPE_TABLES = ("token_type_embeddings",)
 QUERIES = ("q_proj", "q", "query", "q_lin", "query_proj")
 KEYS = ("k_proj", "k", "key", "k_lin", "key_proj")
@@ -134,6 +143,10 @@ class _Session:
             getattr(self.config, "num_attention_heads", 0) or getattr(self.config, "n_head", 0) or self.config.num_heads
         )
         self.name, self.blocks = _layers(recorder.model)
+        self.stem = recorder.model.get_submodule(self.name.rpartition(".")[0])  # what holds the blocks
+        self.normed: torch.Tensor | None = None
+        self.shape: tuple[int, ...] | None = None
+        self.methods: set[type] = set()  # attention classes whose rotation is a method
         self.rotates = any(hasattr(sys.modules[type(recorder.model).__module__], name) for name in ROTATIONS)
 
     # -- plumbing
@@ -158,7 +171,7 @@ class _Session:
     # -- installing
 
     def install(self) -> None:
-        model, recorder = self.recorder.model, self.recorder
+        model = self.recorder.model
         self.before(model, self._begin)
         self.after(model, self._logits)
         embedding = model.get_input_embeddings()
@@ -166,7 +179,10 @@ class _Session:
         self.before(self.blocks[0], self._enters)
         head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
         if head is not None:
-            self.before(head, lambda args, _kw: recorder.put("final_norm.out", args[0]))
+            norm = next((getattr(self.stem, name) for name in FINAL_NORMS if hasattr(self.stem, name)), None)
+            if isinstance(norm, nn.Module):
+                self.after(norm, self._normed)
+            self.before(head, lambda args, _kw: self._enters_head(args[0]))
         for name, module in model.named_modules():
             last = name.rpartition(".")[2]
             if last in POSITION_TABLES and "vis" not in name:
@@ -196,12 +212,17 @@ class _Session:
             self._cached(cache)
             self._merge_rotated()
             value = out[0] if isinstance(out, tuple) else out
-            if isinstance(value, torch.Tensor) and value.dim() == 3:
+            if self._is_state(value):
                 self.recorder.put(self.at("attn.out"), value)
             self.layer = None
 
         self.before(attention, enter)
         self.after(attention, leave)
+        method = getattr(type(attention), ROTATING_METHOD, None)
+        if method is not None and type(attention) not in self.methods:
+            self.methods.add(type(attention))
+            wrapped = staticmethod(self._rotation(method, skip=1))
+            self.stack.enter_context(mock.patch.object(type(attention), ROTATING_METHOD, wrapped))
         children = dict(attention.named_children())
         for names, word in ((QUERIES, "q"), (KEYS, "k")):
             for name in names:
@@ -241,6 +262,8 @@ class _Session:
         recorder = self.recorder
         recorder.step += 1
         ids = kwargs.get("input_ids", args[0] if args else None)
+        given = ids if ids is not None else kwargs.get("inputs_embeds")
+        self.shape = tuple(given.shape[:2]) if isinstance(given, torch.Tensor) else None
         if ids is not None:
             recorder.put("input_ids", ids)
         mask = kwargs.get("attention_mask")
@@ -256,16 +279,34 @@ class _Session:
 
     def _rows(self, embedding: Any, ids: torch.Tensor) -> None:
         if isinstance(ids, torch.Tensor) and not ids.is_floating_point() and ids.dim() == 2:
-            self.recorder.put("embed.tokens", nn.functional.embedding(ids, embedding.weight))
+            if tuple(ids.shape) == self._batch():  # not of a model that works time first
+                self.recorder.put("embed.tokens", nn.functional.embedding(ids, embedding.weight))
 
     def _enters(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         state = args[0] if args else kwargs.get("hidden_states")
-        if isinstance(state, torch.Tensor) and state.dim() == 3:
+        if self._is_state(state):
             self.recorder.put("embed.out", state)
 
-    def _batch(self) -> tuple[int, int] | None:
-        ids = self.recorder.get("input_ids")
-        return None if ids is None else (ids.shape[0], ids.shape[1])
+    def _is_state(self, value: Any) -> bool:
+        """[B, T, width] of this pass."""
+        return isinstance(value, torch.Tensor) and value.dim() == 3 and tuple(value.shape[:2]) == self._batch()
+
+    def _batch(self) -> tuple[int, ...] | None:
+        """[B, T] of this pass."""
+        return self.shape
+
+    def _normed(self, out: Any) -> None:
+        self.normed = out if isinstance(out, torch.Tensor) else None
+
+    def _enters_head(self, state: torch.Tensor) -> None:
+        """The norm's output, where the head takes a multiple of it; what the head takes, where more lies between."""
+        normed, self.normed = self.normed, None
+        if normed is not None and normed.shape == state.shape and not torch.equal(normed, state):
+            x, y = normed.double().flatten(), state.double().flatten()
+            factor = torch.dot(x, y) / torch.dot(x, x)
+            if torch.linalg.vector_norm(y - factor * x) <= 0.01 * torch.linalg.vector_norm(y):
+                state = normed
+        self.recorder.put("final_norm.out", state)
 
     def _added(self, name: str, out: Any) -> None:
         shape = self._batch()
@@ -295,12 +336,14 @@ class _Session:
             self.recorder.put("rope.cos", out[1 - sine])
             self.recorder.put("rope.sin", out[sine])
 
-    def _rotation(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _rotation(self, original: Callable[..., Any], skip: int = 0) -> Callable[..., Any]:
+        """Reads what goes in behind the first `skip` arguments, and what comes out."""
+
         def rotated(*args: Any, **kwargs: Any) -> Any:
             out = original(*args, **kwargs)
             results = out if isinstance(out, tuple) else (out,)
             if self.layer is not None:
-                for before, after in zip(args, results, strict=False):
+                for before, after in zip(args[skip:], results, strict=False):
                     if isinstance(before, torch.Tensor) and before.dim() == 4 and before.shape == after.shape:
                         self.rotated.append((before.detach().clone(), after.detach().clone()))
             return out
@@ -406,7 +449,7 @@ class _Session:
 
     def _block_out(self, index: int, out: Any) -> None:
         state = out[0] if isinstance(out, tuple) else out
-        if isinstance(state, torch.Tensor) and state.dim() == 3:
+        if self._is_state(state):
             self.recorder.put(f"layers.{index}.out", state)
 
     def _logits(self, out: Any) -> None:
