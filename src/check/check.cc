@@ -86,7 +86,7 @@ const Draft* explaining(const std::vector<Draft>& drafts, const Draft& draft) {
 
 // What no key of a config states: of a family that is not known these numbers are assumptions.
 constexpr std::array kFamilyFacts = {"B102"sv, "B110"sv, "E101"sv, "E102"sv, "E106"sv,
-                                     "E108"sv, "E109"sv, "R101"sv, "R105"sv};
+                                     "E108"sv, "E109"sv, "R101"sv, "R105"sv, "R111"sv};
 
 /// A finding that may be the meaning of a family that is not known is no more than a note.
 void soften(Finding& finding, const ModelSpec& spec) {

@@ -127,7 +127,7 @@ class EmbeddingRules {
     double xp = 0;
     double pp = 0;
     double py = 0;
-    double fourth = 0;
+    double crossed = 0;
     const auto width = static_cast<std::size_t>(out->extent(2));
     for (std::size_t n = 0; n < pass.content.size(); ++n) {
       if (!pass.content[n] || (!pass.vision.empty() && pass.vision[n])) continue;
@@ -137,7 +137,7 @@ class EmbeddingRules {
         const double y =
             static_cast<double>(out->data[i]) - (types ? static_cast<double>(types->data[i]) : 0);
         xx += x * x;
-        fourth += x * x * x * x;
+        crossed += x * x * y * y;
         xy += x * y;
         yy += y * y;
         xp += x * p;
@@ -156,7 +156,7 @@ class EmbeddingRules {
     const double times = two ? (py * xx - xy * xp) / determinant : 0;
     const double left = std::sqrt(std::max(0.0, yy - scale * xy - times * py) / yy);
     // Rounding of single elements averages out over many of them.
-    const double share = std::sqrt(fourth) / xx;
+    const double share = std::sqrt(crossed) / std::max(xx * std::abs(scale), xx * 1e-9);
     judge_sum(trace, pass, {scale, two ? std::optional(times) : std::nullopt, left, share});
   }
 

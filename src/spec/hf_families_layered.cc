@@ -61,12 +61,21 @@ void finish_gemma3n(Config& config, ModelSpec& spec, const HfFamily& family) {
   set_attention_scale(spec, 1);
 }
 
+// global_head_dim, or what per_layer_config states for the first layer of full attention.
+std::int64_t gemma4_global_head_dim(Config& config, const ModelSpec& spec, const LayerTypes& types) {
+  std::optional<Config> layers = config.object("per_layer_config");
+  if (!layers) return config.integer({"global_head_dim"}, 1).value_or(spec.head_dim);
+  const auto full = std::find(types.begin(), types.end(), "full_attention") - types.begin();
+  std::optional<Config> own = layers->object(std::to_string(full));
+  return own ? own->integer({"head_dim"}, 1).value_or(spec.head_dim) : spec.head_dim;
+}
+
 // Layers of full attention have wider heads.
 void finish_gemma4(Config& config, ModelSpec& spec, const HfFamily& family) {
   LayerTypes types = read_layer_types(config, spec, {.period = 6});
   if (!types.empty()) types.back() = "full_attention";
   set_windows(config, spec, types);
-  const std::int64_t global = config.integer({"global_head_dim"}, 1).value_or(spec.head_dim);
+  const std::int64_t global = gemma4_global_head_dim(config, spec, types);
   set_positions(config, spec, types, [&](const std::string& type) {
     const std::int64_t head_dim = type == "full_attention" ? global : spec.head_dim;
     return std::vector{read_rope(config, family.rope, {.head_dim = head_dim, .rotating = head_dim}, type)};

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from detector import Detector, full
 from faults import Fault
 from passes import Run
 from zoo import BUNDLED, CONFIGS, FURTHER, REAL, VISION
+from zoo_families import NOT_TRACED, OTHERS
 
 RUNS = {"padded": passes.PADDED, "plain": passes.PLAIN, "long": passes.LONG, "chunk": passes.CHUNK,
         "packed": passes.PACKED, "middle": passes.MIDDLE}  # fmt: skip
@@ -34,7 +36,7 @@ def expected(family: str, run: str) -> set[str]:
 
 @pytest.mark.parametrize("run", RUNS if full() else FEW)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
-@pytest.mark.parametrize("family", [*CONFIGS, *BUNDLED, REAL])
+@pytest.mark.parametrize("family", [*(name for name in CONFIGS if name not in OTHERS), *BUNDLED, REAL])
 def test_is_silent(family: str, dtype: str, run: str, detector: Detector) -> None:
     if not detector.zoo.has(family):
         pytest.skip(f"no real checkpoints: {detector.zoo.data} is missing (LOCANT_DATA names the folder)")
@@ -47,6 +49,29 @@ def test_is_silent(family: str, dtype: str, run: str, detector: Detector) -> Non
     answer = detector.ask(family, dtype, RUNS[run], [])
     assert set(answer.rules) == expected(family, run), answer.text()
     assert answer.passed
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("family", OTHERS)
+def test_other_families_are_silent(family: str, dtype: str, detector: Detector) -> None:
+    other = OTHERS[family]
+    if other.f32_only and dtype != "f32":
+        pytest.skip("transformers runs it in f32 alone")
+    if not full() and (dtype != "f32" or sum(map(ord, family)) % 6):
+        pytest.skip("not in the fixed sample")
+    run = passes.PADDED if other.padded else passes.PLAIN
+    run = replace(run, ids=other.ids, steps=run.steps if other.steps else 0)
+    answer = detector.ask(family, dtype, run, [])
+    assert set(answer.loud()) == set(other.rules), answer.text()
+    assert answer.passed
+
+
+def test_every_causal_type_of_transformers_is_there_or_says_why_not() -> None:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    have = {kind for kind, _ in CONFIGS.values()} | set(NOT_TRACED)
+    assert sorted(set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) - have) == []
+    assert not set(NOT_TRACED) & set(OTHERS)
 
 
 # -- what only looks like a fault

@@ -191,6 +191,8 @@ FURTHER = [
 for _kind in FURTHER:
     CONFIGS[_kind] = (_kind, {**SQUARE, **EXPERTS, "moe_intermediate_size": 24, "num_experts": 4,
                               "n_routed_experts": 4, "n_group": 1, "topk_group": 1})  # fmt: skip
+# families whose position table is a formula that stands among the parameters
+SINUSOIDS = {"marian", "pegasus", "roformer"}
 # families whose forward takes no position_ids
 COUNTS_ALONE = {"bloom", "mpt"}
 
@@ -236,8 +238,8 @@ class Zoo:
         torch.manual_seed(sum(map(ord, name)))
         model = opener(name).from_config(AutoConfig.for_model(kind, **keys), attn_implementation="eager")
         with torch.no_grad():
-            for parameter in model.parameters():
-                if parameter.dim() >= 2:
+            for title, parameter in model.named_parameters():
+                if parameter.dim() >= 2 and not (title.endswith("embed_positions.weight") and kind in SINUSOIDS):
                     parameter.normal_(std=1 / math.sqrt(parameter.shape[-1]))
         return model.eval()
 

@@ -278,9 +278,9 @@ class _Session:
             recorder.put("position_ids", kwargs["position_ids"])
 
     def _rows(self, embedding: Any, ids: torch.Tensor) -> None:
-        if isinstance(ids, torch.Tensor) and not ids.is_floating_point() and ids.dim() == 2:
-            if tuple(ids.shape) == self._batch():  # not of a model that works time first
-                self.recorder.put("embed.tokens", nn.functional.embedding(ids, embedding.weight))
+        # a model that works time first gives [T, B]
+        if isinstance(ids, torch.Tensor) and not ids.is_floating_point() and tuple(ids.shape) == self._batch():
+            self.recorder.put("embed.tokens", nn.functional.embedding(ids, embedding.weight))
 
     def _enters(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         state = args[0] if args else kwargs.get("hidden_states")
@@ -328,7 +328,7 @@ class _Session:
     def _ids(self, ids: torch.Tensor) -> None:
         shape = self._batch()
         if shape is not None and ids.shape[-1] == shape[1]:
-            self.recorder.put("position_ids", ids.to(torch.int64))
+            self.recorder.put("position_ids", (ids[None] if ids.dim() == 1 else ids).to(torch.int64))
 
     def _rotary_tables(self, out: Any) -> None:
         if isinstance(out, tuple) and len(out) == 2 and all(isinstance(part, torch.Tensor) for part in out):
