@@ -91,6 +91,18 @@ constexpr std::array kRules = {
                     "the key of position 0",
          .cannot_tell = "It does not see masks that are applied after the softmax.",
          .fix = "Check the mask's offset, the window's width and that old keys are kept."},
+    Rule{.id = "B109",
+         .name = "buckets",
+         .severity = Severity::error,
+         .summary = "Scores carry another relative bias than the trained table of buckets gives.",
+         .needs = "layers.N.attn.scores with .q and the keys, and a model whose weights hold the table (T5)",
+         .example = "scores of layer 0: max_distance is 64 where 128 is due",
+         .cannot_tell =
+             "It does not see a constant for all keys of a query, nor biases that depend on q and k "
+             "(DeBERTa, XLNet).",
+         .fix = "Compare how a distance becomes a bucket: its sign, both directions or one, max_distance, "
+                "and where "
+                "the query stands while it decodes."},
     Rule{.id = "B110",
          .name = "scores-unexplained",
          .severity = Severity::error,

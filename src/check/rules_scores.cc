@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 
+#include "check/buckets.h"
 #include "check/scores.h"
 
 namespace locant::check_room {
@@ -82,7 +83,9 @@ class ScoreRules {
     const std::int64_t heads = scores.extent(1);
     const std::optional<Values> k = keys_in(pass, layer, columns);
     if (!k || heads % k->extent(2) != 0) return;
-    if (kind.bias && kind.bias->form != BiasForm::slopes) return;  // its table is not among the evidence
+    if (kind.bias && kind.bias->form == BiasForm::buckets)
+      return check_buckets(trace, pass, layer, *kind.bias, attention, scores, *k, keys);
+    if (kind.bias && kind.bias->form != BiasForm::slopes) return;  // its rows are not among the evidence
     // q_in is what the product takes. A model that scales q itself (OPT) is judged by q.
     std::vector<HeadFit> fits;
     for (const Layer tensor : {Layer::q_in, Layer::q}) {
@@ -105,6 +108,70 @@ class ScoreRules {
     judge(trace, pass, layer, kind, attention, fits);
   }
 
+  /// What is left of the scores without q.k, against the trained table of the layer's stack.
+  void check_buckets(const Trace& trace, const Pass& pass, std::int64_t layer, const Bias& bias,
+                     const AttentionSpec& attention, const Values& scores, const Values& k,
+                     const std::vector<std::vector<Key>>& keys) {
+    constexpr std::size_t kEnough = 40000;
+    const std::int64_t heads = scores.extent(1);
+    const std::int64_t columns = scores.extent(3);
+    const TensorRef found = pass.find(names::layer(layer, Layer::q));
+    if (found.data == nullptr || found.rank != 4 || found.shape[2] != heads || found.shape[3] != k.extent(3))
+      return;
+    const Values q = values_of(found, pass.path + ": " + names::layer(layer, Layer::q));
+    const std::int64_t shared = heads / k.extent(2);
+    const std::int64_t cached = pass.width - pass.tokens;
+    std::vector<BiasSample> samples;
+    double squares = 0;
+    for (std::int64_t row = 0; row < pass.rows && samples.size() < kEnough; ++row) {
+      const std::vector<Key>& list = keys[static_cast<std::size_t>(row)];
+      for (std::int64_t token = 0; token < pass.tokens && samples.size() < kEnough; ++token) {
+        if (!pass.content[pass.at(row, token)]) continue;
+        const Key query = query_of(pass, list, row, token, cached);
+        for (std::int64_t head = 0; head < heads; ++head) {
+          for (std::int64_t column = 0; column < columns; ++column) {
+            const Key& key = list[static_cast<std::size_t>(column)];
+            const double score = scores.data[static_cast<std::size_t>(
+                ((row * heads + head) * pass.tokens + token) * columns + column)];
+            if (!(score > kHidden) || !visible(attention, query, key)) continue;
+            const double product = dot(q, row, token, head, k, column, head / shared);
+            squares += score * score + product * product;
+            samples.push_back({head, row * pass.tokens + token, key.position - query.position, query.position,
+                               score - attention.scale * product});
+          }
+        }
+      }
+    }
+    if (samples.empty()) return;
+    const double noise =
+        8 * unit_roundoff(trace.dtype) * std::sqrt(squares / static_cast<double>(samples.size()));
+    bool asked = false;
+    const auto verdict = judge_buckets(evidence_, bias, trace.stack, layer, samples, noise, asked);
+    if (asked) book_.asked("B109");
+    if (!verdict) return;
+    Finding finding;
+    finding.where.file = trace.path;
+    finding.where.tensor = pass.prefix + names::layer(layer, Layer::scores);
+    finding.where.layer = layer;
+    finding.where.step = pass.step;
+    finding.message = fmt::format("scores of layer {}: {}", layer, verdict->text);
+    finding.expected = verdict->expected;
+    finding.observed = verdict->observed;
+    finding.hypotheses = verdict->hypotheses;
+    add("B109", std::move(finding), verdict->text);
+  }
+
+  static double dot(const Values& q, std::int64_t row, std::int64_t token, std::int64_t head, const Values& k,
+                    std::int64_t column, std::int64_t kv_head) {
+    const auto width = static_cast<std::size_t>(q.extent(3));
+    const auto from = static_cast<std::size_t>((row * q.extent(1) + token) * q.extent(2) + head) * width;
+    const auto with = static_cast<std::size_t>((row * k.extent(1) + column) * k.extent(2) + kv_head) * width;
+    double sum = 0;
+    for (std::size_t i = 0; i < width; ++i)
+      sum += static_cast<double>(q.data[from + i]) * static_cast<double>(k.data[with + i]);
+    return sum;
+  }
+
   static bool scale_fits(const std::vector<HeadFit>& fits, const AttentionSpec& attention, DType dtype) {
     return std::all_of(fits.begin(), fits.end(), [&](const HeadFit& fit) {
       return !fit.solved ||
@@ -118,7 +185,6 @@ class ScoreRules {
     Sums sums;
     const std::int64_t heads = scores.extent(1);
     const std::int64_t columns = scores.extent(3);
-    const std::int64_t width = q.extent(3);
     const std::int64_t kv_heads = k.extent(2);
     const std::int64_t kv_head = head / (heads / kv_heads);
     const std::int64_t cached = pass.width - pass.tokens;
@@ -141,13 +207,7 @@ class ScoreRules {
           const double score = scores.data[static_cast<std::size_t>(
               ((row * heads + head) * pass.tokens + token) * columns + column)];
           if (!(score > kHidden) || !key.content || !visible(attention, query, key)) continue;
-          const auto from = static_cast<std::size_t>((((row * pass.tokens) + token) * heads + head) * width);
-          const auto with =
-              static_cast<std::size_t>((((row * columns) + column) * kv_heads + kv_head) * width);
-          double product = 0;
-          for (std::size_t channel = 0; channel < static_cast<std::size_t>(width); ++channel)
-            product +=
-                static_cast<double>(q.data[from + channel]) * static_cast<double>(k.data[with + channel]);
+          const double product = dot(q, row, token, head, k, column, kv_head);
           const auto distance = static_cast<double>(key.position - query.position);
           x.push_back(factor * product);
           d.push_back(bidirectional ? -std::abs(distance) : distance);

@@ -91,6 +91,14 @@ void set_rotations(Config& config, ModelSpec& spec, const HfFamily& family, cons
   });
 }
 
+void set_local_rotations(Config& config, ModelSpec& spec, const HfFamily& family, const LayerTypes& types,
+                         const RopeStyle& local) {
+  set_positions(config, spec, types, [&](const std::string& type) {
+    return std::vector{
+        read_rope(config, type == "sliding_attention" ? local : family.rope, whole_head(spec), type)};
+  });
+}
+
 void every_layer(ModelSpec& spec, const PositionSpec& position) {
   spec.positions.layers.assign(static_cast<std::size_t>(spec.layers), {position});
 }

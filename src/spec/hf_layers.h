@@ -45,6 +45,10 @@ void set_positions(Config& config, ModelSpec& spec, const LayerTypes& types,
 /// Rotations of all layers that attend, by their type.
 void set_rotations(Config& config, ModelSpec& spec, const HfFamily& family, const LayerTypes& types);
 
+/// Rotations by type, layers of "sliding_attention" in the style `local`: a base of their own, no scaling.
+void set_local_rotations(Config& config, ModelSpec& spec, const HfFamily& family, const LayerTypes& types,
+                         const RopeStyle& local);
+
 /// The same positions in every layer, or none.
 void every_layer(ModelSpec& spec, const PositionSpec& position);
 void no_layer(ModelSpec& spec);
