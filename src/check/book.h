@@ -75,6 +75,8 @@ void check_scores(const Evidence& evidence, Book& book);
 void check_embedding(const Evidence& evidence, Book& book);
 /// After the others: it judges what they observed, too.
 void check_positions(const Evidence& evidence, Book& book);
+/// Traces of several processes beside each other.
+void check_ranks(const Evidence& evidence, Book& book);
 
 /// "layer 3", "layers 0 to 5", "layers 0, 2 and 5".
 [[nodiscard]] std::string layers_text(const std::vector<std::int64_t>& layers);

@@ -189,6 +189,16 @@ constexpr std::array kRules = {
                     "the scale is turned round",
          .cannot_tell = "It does not see a scale that was folded into the head.",
          .fix = "Check the direction of the factor and the order of scale and cap."},
+    Rule{.id = "E110",
+         .name = "vocabulary-shards",
+         .severity = Severity::error,
+         .summary = "An id belongs to no shard of the vocabulary, or to several.",
+         .needs = "a directory of traces, one a rank, with embed.tokens and input_ids, or logits and a model",
+         .example =
+             "embed.tokens of 4 ranks: id 98 has a row on 0 of them where one is due; ids 96 to 98 share "
+             "that, 3 in the trace",
+         .cannot_tell = "It does not see ids that the trace does not hold.",
+         .fix = "Round the rows of a shard up, and let the last shard hold the rest."},
     Rule{.id = "P101",
          .name = "position-repeated",
          .severity = Severity::error,
@@ -283,6 +293,16 @@ constexpr std::array kRules = {
                     "where 5 is due",
          .cannot_tell = "It does not see the cause.",
          .fix = "Print the positions of the row that is named."},
+    Rule{.id = "P112",
+         .name = "rank-positions",
+         .severity = Severity::error,
+         .summary = "The ranks of a context-parallel run do not share a row's positions out.",
+         .needs = "a directory of traces, one a rank, with other input_ids and position_ids in each",
+         .example = "position_ids of 2 ranks: each rank counts from 0",
+         .cannot_tell =
+             "It does not see which tokens a rank ought to hold: positions that are shared out in another "
+             "order than the tokens (zigzag against contiguous) show in q and k alone.",
+         .fix = "Give each rank its slice of the whole row's positions."},
     Rule{.id = "R101",
          .name = "pairing",
          .severity = Severity::error,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "check/vision.h"
 #include "facts/parts.h"
@@ -213,6 +214,8 @@ DType dtype_named(const std::string& name) {
   return DType::f32;
 }
 
+}  // namespace
+
 void open_trace(Evidence& evidence, const std::string& path) {
   const TraceReader probe(path);
   const std::vector<std::string> recorded = probe.names();
@@ -227,8 +230,6 @@ void open_trace(Evidence& evidence, const std::string& path) {
     evidence.traces.push_back(std::move(trace));
   }
 }
-
-}  // namespace
 
 Values values_of(const TensorRef& tensor, const std::string& what) {
   if (!is_float(tensor.dtype))
@@ -292,7 +293,14 @@ Evidence gather(const CheckQuery& query) {
     evidence.facts = facts_of(*query.spec, {.recipe = query.recipe, .weights = weights});
   const std::string recipe = evidence.facts ? evidence.facts->recipe : query.recipe;
   evidence.recipe = &find_recipe(recipe.empty() ? "hf" : recipe);
-  for (const std::string& path : query.traces) open_trace(evidence, path);
+  std::error_code error;
+  for (const std::string& path : query.traces) {
+    if (std::filesystem::is_directory(path, error)) {
+      open_ranks(evidence, path);
+    } else {
+      open_trace(evidence, path);
+    }
+  }
   for (const auto& trace : evidence.traces) {
     count_vision(evidence, *trace);
     const StackPositions* const positions = evidence.positions(*trace);

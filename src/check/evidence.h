@@ -74,6 +74,9 @@ struct Trace {
   DType dtype = DType::f32;  ///< what it was computed in
   Stack stack = Stack::decoder;
   std::vector<Pass> passes;
+  std::int64_t rank = 0;  ///< of `world` processes that ran the model together
+  std::int64_t world = 1;
+  bool sliced = false;  ///< each rank holds other tokens of the same rows (context parallel)
 };
 
 struct Evidence {
@@ -82,11 +85,17 @@ struct Evidence {
   std::optional<SafetensorsFile> weights;
   std::optional<Facts> facts;
   std::vector<std::unique_ptr<Trace>> traces;
+  std::vector<std::vector<Trace*>> worlds;  ///< the ranks of each directory of traces, by rank
 
   /// The stack of a trace: null without a spec, or when the model has none of that kind.
   [[nodiscard]] const StackPositions* positions(const Trace& trace) const;
   [[nodiscard]] const std::vector<AttentionSpec>* attention(const Trace& trace) const;
 };
+
+/// Opens a directory with one trace a rank. Throws FileError where a rank is missing or there twice.
+void open_ranks(Evidence& evidence, const std::string& directory);
+/// Opens a file; two stacks are two traces.
+void open_trace(Evidence& evidence, const std::string& path);
 
 [[nodiscard]] Evidence gather(const CheckQuery& query);
 

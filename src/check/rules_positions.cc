@@ -333,7 +333,8 @@ class PositionRules {
 
   /// The same number in every tensor that was looked at: a row as a whole stands elsewhere.
   bool harmless(const Trace& trace, const Group& group, const std::vector<Group>& all) const {
-    if (!group.pattern.shift || !only_distances(trace)) return false;
+    // other ranks hold other tokens of the row, at distances that change
+    if (!group.pattern.shift || trace.sliced || !only_distances(trace)) return false;
     if (all.size() > 1) return false;
     std::set<std::string> layers_seen;
     for (const Observation& observation : book_.observations()) {

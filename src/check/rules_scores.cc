@@ -25,7 +25,7 @@ class ScoreRules {
   void run() {
     for (const auto& trace : evidence_.traces) {
       const std::vector<AttentionSpec>* const attention = evidence_.attention(*trace);
-      if (attention == nullptr) continue;
+      if (attention == nullptr || trace->sliced) continue;  // keys of other ranks are not in the trace
       for (std::size_t index = 0; index < trace->passes.size(); ++index) {
         const Pass& pass = trace->passes[index];
         const std::optional<Plan>& plan = pass.plan;
@@ -251,7 +251,10 @@ class ScoreRules {
     where.tensor = pass.prefix + names::layer(layer, Layer::scores);
     where.layer = layer;
     where.step = pass.step;
-    const std::vector<double> due = due_slopes(kind.bias, attention, static_cast<std::int64_t>(fits.size()));
+    const auto heads = static_cast<std::int64_t>(fits.size());
+    const bool sharded = trace.world > 1 && heads * trace.world == evidence_.spec->heads;
+    const std::vector<double> due =
+        due_slopes(kind.bias, attention, {.first = sharded ? trace.rank * heads : 0, .count = heads});
     std::vector<double> got;
     bool slopes_differ = false;
     double worst_residual = 0;

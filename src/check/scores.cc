@@ -30,11 +30,13 @@ HeadFit solve(const Sums& sums) {
 }
 
 std::vector<double> due_slopes(const std::optional<Bias>& bias, const AttentionSpec& attention,
-                               std::int64_t heads) {
-  std::vector<double> slopes(static_cast<std::size_t>(heads), 0);
+                               HeadRange heads) {
+  std::vector<double> slopes(static_cast<std::size_t>(heads.count), 0);
   if (!bias || bias->form != BiasForm::slopes) return slopes;
-  for (std::size_t head = 0; head < slopes.size() && head < bias->slopes.size(); ++head)
-    slopes[head] = bias->slopes[head] * (bias->scale_order == ScaleOrder::before_scale ? attention.scale : 1);
+  const auto first = static_cast<std::size_t>(heads.first);
+  for (std::size_t head = 0; head < slopes.size() && first + head < bias->slopes.size(); ++head)
+    slopes[head] =
+        bias->slopes[first + head] * (bias->scale_order == ScaleOrder::before_scale ? attention.scale : 1);
   return slopes;
 }
 

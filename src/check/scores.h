@@ -40,9 +40,13 @@ struct Sums {
 };
 
 [[nodiscard]] HeadFit solve(const Sums& sums);
-/// Slopes of the plan as they stand on the scaled scores.
+/// Slopes of the plan for some heads, as they stand on the scaled scores.
+struct HeadRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
 [[nodiscard]] std::vector<double> due_slopes(const std::optional<Bias>& bias, const AttentionSpec& attention,
-                                             std::int64_t heads);
+                                             HeadRange heads);
 /// What is wrong with a list of slopes, in words.
 [[nodiscard]] std::string slopes_text(const std::vector<double>& got, const std::vector<double>& due,
                                       double tolerance);
