@@ -303,6 +303,17 @@ constexpr std::array kRules = {
              "It does not see which tokens a rank ought to hold: positions that are shared out in another "
              "order than the tokens (zigzag against contiguous) show in q and k alone.",
          .fix = "Give each rank its slice of the whole row's positions."},
+    Rule{.id = "P113",
+         .name = "cache-keys",
+         .severity = Severity::error,
+         .summary = "A slot of the cache holds another key than was written for it.",
+         .needs = "layers.N.cache.k, and .k of this pass and earlier ones, and a model",
+         .example = "cache.k of layer 0: slot 3 holds the key of token 9 where that of token 3 is due",
+         .cannot_tell =
+             "It does not see keys from before the recording, but for those that stand there twice.",
+         .fix = "Look at what is kept after eviction, at how a ring wraps, and at pieces of a cache that are "
+                "joined: "
+                "a key that changes its place is turned by the difference."},
     Rule{.id = "R101",
          .name = "pairing",
          .severity = Severity::error,

@@ -306,6 +306,7 @@ Evidence gather(const CheckQuery& query) {
     const StackPositions* const positions = evidence.positions(*trace);
     if (positions == nullptr) continue;
     for (Pass& pass : trace->passes) pass.plan = plan(*positions, *evidence.recipe, {.seen = pass.seen});
+    follow_shifts(*trace);
   }
   return evidence;
 }

@@ -55,6 +55,7 @@ struct Pass {
   std::int64_t axes = 1;               ///< of `due`
   std::vector<std::int64_t> due;       ///< [axes, B, T] positions of the content; 0 at padding
   std::vector<std::int64_t> document;  ///< [B, T] segment ids, or empty
+  std::int64_t shift = 0;              ///< in `due`: the cache was turned by that number (a context shift)
   std::int64_t stated_axes = 0;        ///< of `stated`, 0 = not recorded
   std::vector<std::int64_t> stated;    ///< [axes, B, T] the recorded position_ids
   std::int64_t seen = 0;               ///< tokens of the longest row, this pass included
@@ -96,6 +97,10 @@ struct Evidence {
 void open_ranks(Evidence& evidence, const std::string& directory);
 /// Opens a file; two stacks are two traces.
 void open_trace(Evidence& evidence, const std::string& path);
+
+/// Where a pass finds all keys of earlier ones turned by one number, its positions are due that much further
+/// on. Needs the passes' plans.
+void follow_shifts(Trace& trace);
 
 [[nodiscard]] Evidence gather(const CheckQuery& query);
 
