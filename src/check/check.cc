@@ -118,6 +118,7 @@ CheckReport check(const CheckQuery& query) {
   check_room::check_scores(evidence, book);
   check_room::check_embedding(evidence, book);
   check_room::check_positions(evidence, book);
+  check_room::check_pooled(evidence, book);
   check_room::check_cache(evidence, book);
   check_room::check_ranks(evidence, book);
 

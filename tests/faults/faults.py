@@ -44,13 +44,13 @@ def nothing(_model: Any, _strength: float) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-# Recipes that a trace of one process does not show, or that rules about files would name.
-NOT_YET = {
-    "F16": "weights permuted with a wrong head count: no rule reads q and k weights yet",
-    "F33 resize": "a head that resizing filled anew is found as another table (F33); why it is one needs both files",
-    "F34": "vocabulary shards: a trace of one process has no ranks",
-    "F36": "context-parallel slices: a trace of one process has no ranks",
-    "F38 ring": "ring buffers cut by logical length: transformers has none to break",
-    "F41 pooling": "pooling over padding and the last token's index: no rule reads `pooled` yet",
-    "F42": "config keys: a config is judged without a trace, in tests/spec/config_rules_test.cc",
+# Recipes that are not put into one running model, and the tests that have them.
+ELSEWHERE = {
+    "F16": "weights permuted with a wrong head count: test_conversions.py",
+    "F33 resize": "an embedding from the head, a head filled anew: test_conversions.py",
+    "F34": "shards of the vocabulary: test_ranks.py",
+    "F36": "slices of a context-parallel run: test_ranks.py",
+    "F38 ring": "caches cut, joined and moved: test_cache.py",
+    "F41 pooling": "pooled rows of padding: test_pooled.py",
+    "F42": "config keys: tests/spec/config_rules_test.cc",
 }
