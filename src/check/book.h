@@ -69,6 +69,8 @@ class Book {
 
 void check_config(const Evidence& evidence, Book& book);
 void check_weights(const Evidence& evidence, Book& book);
+/// MODEL beside OTHER.
+void check_conversion(const CheckQuery& query, Book& book);
 void check_tables(const Evidence& evidence, Book& book);
 void check_rotation(const Evidence& evidence, Book& book);
 void check_scores(const Evidence& evidence, Book& book);

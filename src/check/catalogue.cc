@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view kQk = "layers.N.attn.q_pre with .q, or .k_pre with .k, and a model";
 constexpr std::string_view kTables = "rope.cos with rope.sin, and a model";
 constexpr std::string_view kScores = "layers.N.attn.scores with .q and .k or the cache's keys, and a model";
+constexpr std::string_view kBoth = "a model and --against another form of it, with the weights of both";
 constexpr std::string_view kPlaces = "position_ids, or a tensor that positions can be read off";
 
 constexpr std::array kRules = {
@@ -463,6 +464,44 @@ constexpr std::array kRules = {
          .example = "decoder.embed_positions.weight has 2048 rows where the plan's table has 2050 (offset 2)",
          .cannot_tell = "It does not see tables whose names say nothing of positions.",
          .fix = "Check the offset in front of the table and max_position_embeddings."},
+    Rule{.id = "W105",
+         .name = "conversion-tensors",
+         .severity = Severity::error,
+         .summary = "A tensor of one form of the model is missing in the other, or has another shape there.",
+         .needs = kBoth,
+         .example = "m.gguf has no counterpart of self_attn.k_proj.bias of layers 0 to 3, which "
+                    "hf/model.safetensors has",
+         .cannot_tell = "It does not compare names that it has no counterpart for (experts, projectors): it "
+                        "counts them in a note.",
+         .fix = "Convert again with a converter that knows the architecture; look at what it skipped."},
+    Rule{.id = "W106",
+         .name = "rows-permuted",
+         .severity = Severity::error,
+         .summary = "The rows of q or k stand in another order than the pairings of the two forms ask for.",
+         .needs = kBoth,
+         .example = "k of layers 0 to 4 is permuted to neighbouring pairs with 8 heads where 4 are due",
+         .cannot_tell = "It does not see an order that is the same for q and k of a layer without a rotation, "
+                        "nor one of heads of two channels: they change nothing.",
+         .fix = "Permute q with the number of its heads and k with that of the key heads, once, and only "
+                "where the pairing changes."},
+    Rule{.id = "W107",
+         .name = "values-differ",
+         .severity = Severity::error,
+         .summary = "A tensor holds other numbers than its storage rounds those of the other form to.",
+         .needs = kBoth,
+         .example = "output_norm.weight is that of the source where plus 1 is due",
+         .cannot_tell = "Of a big matrix it looks at 128 rows, the first and last 16 among them; it does not "
+                        "see what is smaller than the steps of a quantisation.",
+         .fix = "Take the tensor from the source again; the cause names where the numbers come from."},
+    Rule{.id = "W108",
+         .name = "meaning-differs",
+         .severity = Severity::error,
+         .summary = "The configs of the two forms mean different sizes, positions, embeddings or heads.",
+         .needs = "a model and --against another form of it",
+         .example = "rotation of layers 0 to 4: inv_freq differs at 3 of 4 pairs, most at pair 1: 0.1 instead "
+                    "of 0.0376060309; theta is 10000 where the source has 500000",
+         .cannot_tell = "It does not compare what one of the formats cannot state, nor how a runtime reads it.",
+         .fix = "Write the key into the conversion, or convert again with one that copies it."},
 };
 
 }  // namespace
