@@ -480,8 +480,9 @@ constexpr std::array kRules = {
          .summary = "The rows of q or k stand in another order than the pairings of the two forms ask for.",
          .needs = kBoth,
          .example = "k of layers 0 to 4 is permuted to neighbouring pairs with 8 heads where 4 are due",
-         .cannot_tell = "It does not see an order that is the same for q and k of a layer without a rotation, "
-                        "nor one of heads of two channels: they change nothing.",
+         .cannot_tell =
+             "It does not see an order that is the same for q and k of a layer without a rotation, "
+             "nor one of heads of two channels: they change nothing.",
          .fix = "Permute q with the number of its heads and k with that of the key heads, once, and only "
                 "where the pairing changes."},
     Rule{.id = "W107",
@@ -498,9 +499,11 @@ constexpr std::array kRules = {
          .severity = Severity::error,
          .summary = "The configs of the two forms mean different sizes, positions, embeddings or heads.",
          .needs = "a model and --against another form of it",
-         .example = "rotation of layers 0 to 4: inv_freq differs at 3 of 4 pairs, most at pair 1: 0.1 instead "
-                    "of 0.0376060309; theta is 10000 where the source has 500000",
-         .cannot_tell = "It does not compare what one of the formats cannot state, nor how a runtime reads it.",
+         .example =
+             "rotation of layers 0 to 4: inv_freq differs at 3 of 4 pairs, most at pair 1: 0.1 instead "
+             "of 0.0376060309; theta is 10000 where the source has 500000",
+         .cannot_tell =
+             "It does not compare what one of the formats cannot state, nor how a runtime reads it.",
          .fix = "Write the key into the conversion, or convert again with one that copies it."},
 };
 

@@ -65,10 +65,10 @@ struct Forms {
 [[nodiscard]] Forms forms_of(const CheckQuery& query);
 
 // The parts of check_conversion().
-void check_tensors(const WeightFiles& source, const WeightFiles& made, const TensorPairs& pairing, Book& book);
+void check_tensors(const WeightFiles& source, const WeightFiles& made, const TensorPairs& pairing,
+                   Book& book);
 void check_values(const WeightFiles& source, const WeightFiles& made, const Forms& forms,
                   const TensorPairs& pairing, const CheckProgress& progress, Book& book);
-void check_meaning(const CheckQuery& query, const Forms& forms, const WeightFiles* source,
-                   const WeightFiles* made, Book& book);
+void check_meaning(const Forms& forms, const WeightFiles* source, const WeightFiles* made, Book& book);
 
 }  // namespace locant::check_room

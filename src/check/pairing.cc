@@ -13,8 +13,8 @@ namespace {
 using namespace std::string_view_literals;
 
 // A bare model and one with a head on top differ by these.
-constexpr std::array kTops = {"model."sv, "transformer."sv, "gpt_neox."sv, "bert."sv, "roberta."sv,
-                              "model.language_model."sv, "language_model."sv};
+constexpr std::array kTops = {"model."sv,   "transformer."sv,          "gpt_neox."sv,      "bert."sv,
+                              "roberta."sv, "model.language_model."sv, "language_model."sv};
 
 const Weight* partner(const Weight& weight, const WeightFiles& other) {
   if (const Weight* const same = other.named(weight.name())) return same;
@@ -79,7 +79,8 @@ class Pairer {
     for (const Weight& weight : files.all()) {
       const auto place = files.place_of(weight);
       if (!place || used(&weight) || is_no_weight(weight.name())) continue;
-      if (place->layer >= files.spec().layers && files.spec().layers > 0) continue;  // predicts further tokens
+      if (place->layer >= files.spec().layers && files.spec().layers > 0)
+        continue;  // predicts further tokens
       for (const Part& part : files.parts_of(weight)) parts.emplace(part.place.text(), part);
     }
     return parts;
@@ -136,11 +137,12 @@ class Pairer {
   /// GGUF's names are places by themselves: only those that a checkpoint can have as well are missed in it.
   [[nodiscard]] static bool known_to_both(const Place& place) {
     static constexpr std::array kRoles = {
-        "token_embd"sv, "position_embd"sv, "token_types"sv, "token_embd_norm"sv, "output_norm"sv, "output"sv,
-        "attn_norm"sv,  "attn_norm_2"sv,   "attn_q"sv,      "attn_k"sv,          "attn_v"sv,      "attn_qkv"sv,
-        "attn_output"sv, "attn_q_norm"sv,  "attn_k_norm"sv, "ffn_norm"sv,        "ffn_gate"sv,    "ffn_up"sv,
-        "ffn_down"sv,   "post_attention_norm"sv, "post_ffw_norm"sv, "attn_output_norm"sv,
-        "layer_output_norm"sv};
+        "token_embd"sv,    "position_embd"sv,    "token_types"sv,      "token_embd_norm"sv,
+        "output_norm"sv,   "output"sv,           "attn_norm"sv,        "attn_norm_2"sv,
+        "attn_q"sv,        "attn_k"sv,           "attn_v"sv,           "attn_qkv"sv,
+        "attn_output"sv,   "attn_q_norm"sv,      "attn_k_norm"sv,      "ffn_norm"sv,
+        "ffn_gate"sv,      "ffn_up"sv,           "ffn_down"sv,         "post_attention_norm"sv,
+        "post_ffw_norm"sv, "attn_output_norm"sv, "layer_output_norm"sv};
     return std::find(kRoles.begin(), kRoles.end(), place.role) != kRoles.end();
   }
 

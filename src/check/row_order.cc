@@ -12,9 +12,9 @@
 namespace locant::check_room {
 namespace {
 
-constexpr std::int64_t kColumns = 64;    // of each row: enough to tell rows apart, whole blocks
-constexpr double kExplains = 0.25;       // of what the due order leaves
-constexpr double kResembles = 0.5;       // of the rows themselves
+constexpr std::int64_t kColumns = 64;  // of each row: enough to tell rows apart, whole blocks
+constexpr double kExplains = 0.25;     // of what the due order leaves
+constexpr double kResembles = 0.5;     // of the rows themselves
 constexpr std::int64_t kMostHeads = 256;
 
 std::int64_t to_neighbours(std::int64_t channel, std::int64_t width) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Orders of the rows of q and k. Channels that pair as (i, i + w/2) stand behind each other after
-// "to_neighbours", (2j + s) <- (s w/2 + j); "to_halves" is its inverse (Su et al. 2021, eq. 34 and both layouts).
+// "to_neighbours", (2j + s) <- (s w/2 + j); "to_halves" is its inverse (Su et al. 2021, eq. 34 and both
+// layouts).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// W: a conversion beside its source: tensors that only one form has, rows of q and k in another order than the
-// two pairings ask for, and numbers that rounding does not explain.
+// W: a conversion beside its source: tensors that only one form has, rows of q and k in another order than
+// the two pairings ask for, and numbers that rounding does not explain.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,6 +38,8 @@ std::optional<std::int64_t> layer_of(const Weight& weight) {
   return at->layer;
 }
 
+constexpr std::size_t kMostListed = 3;
+
 class TensorRule {
  public:
   TensorRule(const WeightFiles& source, const WeightFiles& made, const TensorPairs& pairs, Book& book)
@@ -47,10 +49,10 @@ class TensorRule {
     book_.asked("W105");
     const bool nothing = pairs_.pairs.empty() && pairs_.unjudged.size() + pairs_.alone.size() > 0;
     if (nothing && !made_.all().empty() && !source_.all().empty()) {
-      Finding finding = about("W105", made_.all().front(),
-                              fmt::format("none of the {} tensors has a counterpart among the {} of {}",
-                                          made_.all().size(), source_.all().size(),
-                                          source_.all().front().path()));
+      Finding finding =
+          about("W105", made_.all().front(),
+                fmt::format("none of the {} tensors has a counterpart among the {} of {}", made_.all().size(),
+                            source_.all().size(), source_.all().front().path()));
       finding.where.tensor.clear();
       finding.expected = static_cast<double>(source_.all().size());
       finding.observed = 0.0;
@@ -87,8 +89,23 @@ class TensorRule {
     }
     if (!gone.empty()) {
       const std::vector<std::int64_t> layers(gone.begin(), gone.end());
-      add(*first->weight, fmt::format("{} has no {}, which {} has", path, layers_text(layers), first->weight->path()),
+      add(*first->weight,
+          fmt::format("{} has no {}, which {} has", path, layers_text(layers), first->weight->path()),
           layers.front(), static_cast<double>(layers.size()));
+    }
+    if (parts.size() > kMostListed) {
+      std::size_t count = 0;
+      std::string names;
+      for (const auto& [what, tensors] : parts) {
+        count += tensors.size();
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", what);
+      }
+      const Weight& weight = *parts.begin()->second.front()->weight;
+      add(weight,
+          fmt::format("{} has no counterpart of {} tensors ({}), which {} has", path, count, names,
+                      weight.path()),
+          -1, static_cast<double>(count));
+      return;
     }
     for (const auto& [what, tensors] : parts) {
       std::vector<std::int64_t> layers;
@@ -97,7 +114,9 @@ class TensorRule {
       }
       std::sort(layers.begin(), layers.end());
       const Weight& weight = *tensors.front()->weight;
-      add(weight, fmt::format("{} has no counterpart of {}, which {} has", path, subject(what, layers), weight.path()),
+      add(weight,
+          fmt::format("{} has no counterpart of {}, which {} has", path, subject(what, layers),
+                      weight.path()),
           layers.empty() ? -1 : layers.front(), static_cast<double>(tensors.size()));
     }
   }
@@ -138,8 +157,10 @@ class TensorRule {
       finding.expected = group.first->source.weight->shape_text();
       finding.observed = made.shape_text();
       const std::string_view role = group.first->made.place.role;
-      const bool of_vocabulary = role == "token_embd" || role == "output";
-      book_.add("W105", Depth::weights, std::move(finding), of_vocabulary ? "vocabulary" : "conversion shapes");
+      const bool of_vocabulary = (role == "token_embd" || role == "output") &&
+                                 group.first->source.columns == group.first->made.columns;
+      book_.add("W105", Depth::weights, std::move(finding),
+                of_vocabulary ? "vocabulary" : "conversion shapes");
     }
   }
 
@@ -194,7 +215,7 @@ void check_conversion(const CheckQuery& query, Book& book) {
   const auto source = open_weights(*forms.source, turned ? query.weights : query.against_weights);
   const auto made = open_weights(*forms.made, turned ? query.against_weights : query.weights);
   const bool weights = source && made && !source->all().empty() && !made->all().empty();
-  check_meaning(query, forms, weights ? source.get() : nullptr, weights ? made.get() : nullptr, book);
+  check_meaning(forms, weights ? source.get() : nullptr, weights ? made.get() : nullptr, book);
   if (!weights) return;
   const TensorPairs pairs = pair_up(*source, *made);
   check_tensors(*source, *made, pairs, book);

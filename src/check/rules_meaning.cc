@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// W108: what the configs of two forms mean, under one recipe: sizes, the two ends, attention and positions. What
-// one of the formats cannot state is not compared; pairings are judged by the rows of q and k.
+// W108: what the configs of two forms mean, under one recipe: sizes, the two ends, attention and positions.
+// What one of the formats cannot state is not compared; pairings are judged by the rows of q and k.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "check/conversion.h"
-#include "facts/parts.h"
+#include "spec/gguf_architecture.h"
 
 namespace locant::check_room {
 namespace {
 
 constexpr double kStored = 1e-6;  // relative: constants pass through f32, some through a product of two
+
+constexpr std::string_view kNoKey = ": the architecture of the file has no key for it";
 
 bool alike(double a, double b) {
   return std::abs(a - b) <= kStored * std::max(std::abs(a), std::abs(b));
@@ -85,19 +87,17 @@ Plan as_stated(Plan made, const Plan& source) {
 
 class Meaning {
  public:
-  Meaning(const CheckQuery& query, const Forms& forms, const WeightFiles* source, const WeightFiles* made,
-          Book& book)
-      : query_(query), forms_(forms), s_(*forms.source), m_(*forms.made), source_(source), made_(made), book_(book) {}
+  Meaning(const Forms& forms, const WeightFiles* source, const WeightFiles* made, Book& book)
+      : forms_(forms), s_(*forms.source), m_(*forms.made), source_(source), made_(made), book_(book) {}
 
   void run() {
     book_.asked("W108");
-    const std::size_t before = book_.drafts().size();
     sizes();
-    if (book_.drafts().size() == before || s_.layers == m_.layers) {
-      ends();
-      attention();
-      positions();
-    }
+    ends();
+    // what follows from other sizes is not said again
+    if (s_.hidden != m_.hidden || s_.heads != m_.heads || s_.head_dim != m_.head_dim) return;
+    attention();
+    positions();
   }
 
  private:
@@ -123,7 +123,7 @@ class Meaning {
   void number(std::string_view what, double source, double made, const std::string& key = {},
               Severity severity = Severity::error) {
     if (alike(source, made)) return;
-    add(fmt::format("{} is {:.9g} where the source has {:.9g}", what, made, source), source, made, key,
+    add(fmt::format("{} is {:.7g} where the source has {:.7g}", what, made, source), source, made, key,
         severity);
   }
 
@@ -133,7 +133,8 @@ class Meaning {
     whole("the number of heads", s_.heads, m_.heads);
     whole("the number of key heads", s_.kv_heads, m_.kv_heads);
     whole("the width of a head", s_.head_dim, m_.head_dim);
-    if (!s_.generic && !m_.generic) whole("the width of the mlp", s_.mlp.width, m_.mlp.width, "conversion shapes");
+    if (!s_.generic && !m_.generic)
+      whole("the width of the mlp", s_.mlp.width, m_.mlp.width, "conversion shapes");
     vocabulary();
   }
 
@@ -157,12 +158,14 @@ class Meaning {
     number("the softcap of the logits", s_.head.softcap, m_.head.softcap);
     if (forms_.same_format && (source_ == nullptr || made_ == nullptr) && s_.head.tied != m_.head.tied) {
       const auto word = [](bool tied) { return std::string(tied ? "tied" : "not tied"); };
-      add(fmt::format("the head is {} where that of the source is {}", word(m_.head.tied), word(s_.head.tied)),
+      add(fmt::format("the head is {} where that of the source is {}", word(m_.head.tied),
+                      word(s_.head.tied)),
           word(s_.head.tied), word(m_.head.tied), m_.head.tied_key);
     }
     const auto& configured = s_.lengths.configured;
     if (configured && m_.lengths.configured && *configured != *m_.lengths.configured) {
-      add(fmt::format("the configured length is {} where the source has {}", *m_.lengths.configured, *configured),
+      add(fmt::format("the configured length is {} where the source has {}", *m_.lengths.configured,
+                      *configured),
           static_cast<double>(*configured), static_cast<double>(*m_.lengths.configured),
           m_.lengths.configured_key, Severity::note);
     }
@@ -172,7 +175,7 @@ class Meaning {
     std::string what{};
     double source = 0;
     double made = 0;
-    bool silent = false;  ///< the made form does not state such a thing anywhere
+    std::string_view silent{};  ///< why the format of the made form cannot state it; empty = it can
   };
 
   void attention() {
@@ -189,24 +192,34 @@ class Meaning {
       const AttentionSpec& a = s_.attention[layer];
       const AttentionSpec& b = m_.attention[layer];
       if (!a.attends || !b.attends) continue;
-      differ({"the factor on q.k", a.scale, b.scale}, layer);
+      differ({"the factor on q.k", a.scale, b.scale, states_scale() ? "" : kNoKey}, layer);
       differ({"the softcap of the scores", a.softcap, b.softcap}, layer);
       const auto width = [&](const AttentionSpec& of) {
         return windowed(of) ? static_cast<double>(of.window) : 0.0;
       };
-      differ({"the window", width(a), width(b), !any && !forms_.same_format}, layer);
+      differ({"the window", width(a), width(b), any || forms_.same_format ? "" : kNoKey}, layer);
       if (a.bidirectional != b.bidirectional)
         differ({"sight of later tokens", a.bidirectional ? 1.0 : 0.0, b.bidirectional ? 1.0 : 0.0}, layer);
     }
     for (const auto& [key, one] : found) {
       const auto& [what, layers] = one;
-      const auto text = [](double value) { return value == 0 ? std::string("none") : fmt::format("{:.9g}", value); };
+      const auto text = [](double value) {
+        return value == 0 ? std::string("none") : fmt::format("{:.9g}", value);
+      };
       const bool everywhere = layers.size() == m_.attention.size();
       add(fmt::format("{}{} is {} where the source has {}{}", what.what,
-                      everywhere ? std::string() : " of " + layers_text(layers), text(what.made), text(what.source),
-                      what.silent ? ": the architecture of the file has none" : ""),
-          what.source, what.made, {}, what.silent ? Severity::note : Severity::error);
+                      everywhere ? std::string() : " of " + layers_text(layers), text(what.made),
+                      text(what.source), what.silent),
+          what.source, what.made, {}, what.silent.empty() ? Severity::error : Severity::note);
     }
+  }
+
+  /// Architectures of GGUF that have no key for it fix the factor in code.
+  [[nodiscard]] bool states_scale() const {
+    if (forms_.same_format || made_ == nullptr || !made_->is_gguf()) return forms_.same_format;
+    const GgufValue* const name = made_->gguf()->find_value("general.architecture");
+    const GgufArchitecture* const row = name != nullptr ? find_gguf_architecture(name->as_string()) : nullptr;
+    return row == nullptr || row->attention_key;
   }
 
   [[nodiscard]] std::optional<Plan> plan_of(const ModelSpec& spec, const Extent& extent) const {
@@ -219,7 +232,8 @@ class Meaning {
 
   void positions() {
     std::vector<std::string> said;
-    const std::int64_t longest = std::min(s_.lengths.configured.value_or(0), m_.lengths.configured.value_or(0));
+    const std::int64_t longest =
+        std::min(s_.lengths.configured.value_or(0), m_.lengths.configured.value_or(0));
     for (const std::int64_t seen : {std::int64_t{0}, longest}) {
       Extent extent;
       if (seen > 0) extent.seen = seen;
@@ -227,8 +241,9 @@ class Meaning {
       const std::optional<Plan> made = plan_of(m_, extent);
       if (!source || !made) return;
       for (const PlanDifference& one : differences(*source, as_stated(*made, *source))) {
-        const std::string place = one.layers.empty() ? std::string(name_of(one.site))
-                                                     : fmt::format("{} of {}", name_of(one.site), layers_text(one.layers));
+        const std::string place = one.layers.empty()
+                                      ? std::string(name_of(one.site))
+                                      : fmt::format("{} of {}", name_of(one.site), layers_text(one.layers));
         const std::string text = fmt::format("{}: {}", place, one.what);
         if (std::find(said.begin(), said.end(), text) != said.end()) continue;
         said.push_back(text);
@@ -262,7 +277,6 @@ class Meaning {
     add(text + more, std::move(expected), std::move(observed));
   }
 
-  const CheckQuery& query_;
   const Forms& forms_;
   const ModelSpec& s_;
   const ModelSpec& m_;
@@ -273,9 +287,8 @@ class Meaning {
 
 }  // namespace
 
-void check_meaning(const CheckQuery& query, const Forms& forms, const WeightFiles* source,
-                   const WeightFiles* made, Book& book) {
-  Meaning(query, forms, source, made, book).run();
+void check_meaning(const Forms& forms, const WeightFiles* source, const WeightFiles* made, Book& book) {
+  Meaning(forms, source, made, book).run();
 }
 
 }  // namespace locant::check_room

@@ -29,9 +29,11 @@ std::string words(const Place& place, const Weight& weight) {
     const auto at = layered(weight.name());
     return at ? std::string(at->behind) : weight.name();
   }
-  static const std::map<std::string, std::string, std::less<>> kWords = {
-      {"attn_q", "q"}, {"attn_k", "k"}, {"attn_v", "v"}, {"attn_q_norm", "the norm of q"},
-      {"attn_k_norm", "the norm of k"}};
+  static const std::map<std::string, std::string, std::less<>> kWords = {{"attn_q", "q"},
+                                                                         {"attn_k", "k"},
+                                                                         {"attn_v", "v"},
+                                                                         {"attn_q_norm", "the norm of q"},
+                                                                         {"attn_k_norm", "the norm of k"}};
   const auto word = kWords.find(place.role);
   const bool bias = place.ending == "bias";
   if (word != kWords.end()) return bias ? "the bias of " + word->second : word->second;
@@ -41,12 +43,13 @@ std::string words(const Place& place, const Weight& weight) {
 }
 
 bool rows_may_move(const Place& place) {
-  return place.role == "attn_q" || place.role == "attn_k" || place.role == "attn_q_norm" ||
-         place.role == "attn_k_norm";
+  return place.role == "attn_q" || place.role == "attn_k" || place.role == "attn_v" ||
+         place.role == "attn_q_norm" || place.role == "attn_k_norm";
 }
 
 constexpr std::string_view kNoRelation = "has no relation";
 constexpr std::string_view kDiffers = "differs by";
+constexpr std::string_view kOtherLayer = "holds what the source has in layer";
 constexpr int kMostAlike = 3;
 
 class ValueRules {
@@ -105,11 +108,10 @@ class ValueRules {
            pair.made.place.role == "position_embd";
   }
 
-  static bool is_norm(const Place& place) {
-    return place.role.ends_with("norm") && place.ending == "weight";
-  }
+  static bool is_norm(const Place& place) { return place.role.ends_with("norm") && place.ending == "weight"; }
 
-  /// The order that is due, or the one that is there: then it is said once, and the numbers are compared in it.
+  /// The order that is due, or the one that is there: then it is said once, and the numbers are compared in
+  /// it.
   DueRow rows_due(const PartPair& pair) {
     const Place& place = pair.made.place;
     RowOrder due = due_order(plans_, *forms_.source, pair.source);
@@ -120,6 +122,7 @@ class ValueRules {
     if (const auto known = orders_.find(place.layer); !turns && known != orders_.end()) {
       due.order = known->second;
     }
+    if (place.role == "attn_v") due.order = Order::as_source;
     const RowFit fit(pair.source, pair.made);
     RowOrder there = due;
     if (!fit.fits(due.rows())) {
@@ -162,7 +165,8 @@ class ValueRules {
   }
 
   void differs(const PartPair& pair, const DueRow& due, const Likeness& likeness) {
-    ValueCause cause = explain_values({.pair = &pair, .due = &due, .likeness = &likeness, .others = &others_});
+    ValueCause cause =
+        explain_values({.pair = &pair, .due = &due, .likeness = &likeness, .others = &others_});
     const auto some = static_cast<std::int64_t>(likeness.differing.size());
     std::string text = cause.text;
     std::optional<std::int64_t> row;
@@ -181,6 +185,10 @@ class ValueRules {
     if (!hypothesis.parameters.empty() && hypothesis.parameters.front().first != "factor" &&
         hypothesis.parameters.front().first != "correlation")
       expected = pair.plus;
+    if (!cause.from.empty()) {
+      expected = pair.source.weight->name();
+      observed = cause.from;
+    }
     if (cause.rows) {
       expected = std::string("the fused order of the source");
       observed = hypothesis.cause;
@@ -222,8 +230,8 @@ class ValueRules {
     Finding finding;
     finding.severity = find_rule("W105").severity;
     finding.message = fmt::format("{} has no head of its own, and {} of {} is another than the embedding {}",
-                                  without.all().front().path(), tied.head->name(),
-                                  with.all().front().path(), tied.embedding->name());
+                                  without.all().front().path(), tied.head->name(), with.all().front().path(),
+                                  tied.embedding->name());
     finding.where.file = tied.head->path();
     finding.where.tensor = tied.head->name();
     finding.expected = tied.head->name();
@@ -248,26 +256,34 @@ class ValueRules {
     return a == b || (a.starts_with(kDiffers) && b.starts_with(kDiffers));
   }
 
-  /// Of numbers that nothing explains much is said at once: then the models are two.
+  /// Much that is so of many tensors is said once: then two models or two layers are compared.
   void merge() {
-    for (const std::string_view text : {kNoRelation, kDiffers}) {
-      const auto is = [&](const Group& group) { return group.rule == "W107" && group.text.starts_with(text); };
-      if (std::count_if(groups_.begin(), groups_.end(), is) <= kMostAlike) continue;
-      std::size_t tensors = 0;
-      std::string worst;
-      for (const Group& group : groups_) {
-        if (!is(group)) continue;
-        tensors += group.tensors.size();
-        worst += fmt::format("{}{}", worst.empty() ? "" : ", ", group.subject);
+    for (const std::string_view text : {kNoRelation, kDiffers, kOtherLayer}) {
+      for (std::size_t first = 0; first < groups_.size(); ++first) {
+        const Group like = groups_[first];
+        if (!like.text.starts_with(text)) continue;
+        const auto is = [&](const Group& group) {
+          return group.rule == "W107" && group.text.starts_with(text) &&
+                 (text != kOtherLayer || (group.text == like.text && group.layers == like.layers));
+        };
+        if (std::count_if(groups_.begin(), groups_.end(), is) > kMostAlike) merge_into(like, is);
       }
-      const auto first = std::find_if(groups_.begin(), groups_.end(), is);
-      Group all = *first;
-      all.subject = fmt::format("each of {} tensors ({})", tensors, worst);
-      all.layers.clear();
-      const auto end = std::remove_if(groups_.begin(), groups_.end(), is);
-      groups_.erase(end, groups_.end());
-      groups_.push_back(std::move(all));
     }
+  }
+
+  template <class Is>
+  void merge_into(Group all, const Is& is) {
+    std::size_t tensors = 0;
+    std::string subjects;
+    for (const Group& group : groups_) {
+      if (!is(group)) continue;
+      tensors += group.tensors.size();
+      subjects += fmt::format("{}{}", subjects.empty() ? "" : ", ", group.subject);
+    }
+    all.subject = fmt::format("each of {} tensors ({})", tensors, subjects);
+    if (!all.text.starts_with(kOtherLayer)) all.layers.clear();
+    groups_.erase(std::remove_if(groups_.begin(), groups_.end(), is), groups_.end());
+    groups_.push_back(std::move(all));
   }
 
   void emit() {
@@ -276,10 +292,9 @@ class ValueRules {
       std::sort(group.layers.begin(), group.layers.end());
       Finding finding;
       finding.severity = find_rule(group.rule).severity;
-      finding.message =
-          group.layers.empty()
-              ? fmt::format("{} {}", group.subject, group.text)
-              : fmt::format("{} of {} {}", group.subject, layers_text(group.layers), group.text);
+      finding.message = group.layers.empty() ? fmt::format("{} {}", group.subject, group.text)
+                                             : fmt::format("{} of {} {}", group.subject,
+                                                           layers_text(group.layers), group.text);
       finding.where.file = group.first->path();
       finding.where.tensor = group.first->name();
       if (!group.layers.empty()) finding.where.layer = group.layers.front();

@@ -16,6 +16,7 @@ constexpr std::int64_t kBetween = 96;
 constexpr std::size_t kProbes = 4;      // rows that a cause is tried on
 constexpr std::int64_t kFarthest = 16;  // rows that a table may have slipped by
 constexpr double kAlike = 0.1;          // relative: numbers of another tensor, stored in another way
+constexpr double kExact = 1e-10;        // squared and relative: f32 after a factor
 constexpr double kUnrelated = 0.2;      // correlation
 
 double square(double x) {
@@ -38,10 +39,8 @@ class Explainer {
         others_(*query.others),
         columns_(pair_.made.columns) {
     const std::vector<std::int64_t>& rows = likeness_.differing;
-    const std::size_t step = std::max<std::size_t>(1, rows.size() / kProbes);
-    for (std::size_t i = 0; i < rows.size() && probes_.size() < (columns_ < 8 ? rows.size() : kProbes);
-         i += columns_ < 8 ? 1 : step)
-      probes_.push_back(rows[i]);
+    const std::size_t count = columns_ < 8 ? rows.size() : std::min(rows.size(), kProbes);
+    for (std::size_t i = 0; i < count; ++i) probes_.push_back(rows[(2 * i + 1) * rows.size() / (2 * count)]);
     for (const std::int64_t row : probes_) {
       append(pair_.made, pair_.made.split.stored(row), made_);
       append(pair_.source, due_(row), source_);
@@ -52,13 +51,18 @@ class Explainer {
       source_size_ += square(source_[i]);
       product_ += static_cast<double>(made_[i]) * static_cast<double>(source_[i]);
     }
-    // a share of the numbers: what storage explains, or a tenth of what is there, in squares
-    enough_ = std::max(kSlack * square(likeness_.rounding), 1e-10);
+    const double own = made_size_ > 0 ? left_by(source_) : 0;
+    enough_ = std::max(kSlack * square(likeness_.rounding), kExact);
+    // another place is named where it explains far more than the due one
+    elsewhere_ = std::min(std::max(enough_, square(kAlike)), own / 4);
   }
 
   ValueCause explain() {
     if (!std::isfinite(made_size_)) return plain("holds numbers that are not finite");
     if (!std::isfinite(source_size_)) return plain("stands for numbers of the source that are not finite");
+    if (pair_.plus != 0) {
+      if (const auto cause = moved()) return *cause;
+    }
     if (made_size_ <= 0) return plain("is all zero");
     if (source_size_ <= 0) return plain("is not zero as in the source");
     for (const auto& cause : {scaled(), moved(), shifted(), transposed(), fused(), another()}) {
@@ -109,12 +113,12 @@ class Explainer {
     double sum = 0;
     for (std::size_t i = 0; i < made_.size(); ++i)
       sum += square(static_cast<double>(made_[i]) - static_cast<double>(source_[i]) - mean);
-    if (sum / made_size_ > enough_) return std::nullopt;
+    if (sum > enough_ * std::max(made_size_, source_size_)) return std::nullopt;
     const double plus = mean + pair_.plus;
     std::string text = std::abs(plus) < 1e-6 ? std::string("is that of the source")
                                              : fmt::format("is that of the source plus {:.6g}", plus);
     if (pair_.plus != 0) text += fmt::format(" where plus {:g} is due", pair_.plus);
-    return ValueCause{text, {{"plus", plus}}, std::sqrt(sum / made_size_)};
+    return ValueCause{text, {{"plus", plus}}, std::sqrt(sum / std::max(made_size_, source_size_))};
   }
 
   std::optional<ValueCause> shifted() const {
@@ -129,11 +133,11 @@ class Explainer {
           if (!inside) break;
           append(pair_.source, pair_.source.split.stored(at), candidate);
         }
-        if (!inside || left_by(candidate) > std::max(enough_, square(kAlike))) continue;
+        if (!inside || left_by(candidate) > elsewhere_) continue;
         return ValueCause{fmt::format("holds the row {} {} further {} of the source in each row", rows,
-                                 rows == 1 ? "row" : "rows", shift > 0 ? "down" : "up"),
-                     {{"rows", static_cast<double>(shift)}},
-                     std::sqrt(left_by(candidate))};
+                                      rows == 1 ? "row" : "rows", shift > 0 ? "down" : "up"),
+                          {{"rows", static_cast<double>(shift)}},
+                          std::sqrt(left_by(candidate))};
       }
     }
     return std::nullopt;
@@ -150,7 +154,7 @@ class Explainer {
         candidate.push_back(one[0]);
       }
     }
-    if (left_by(candidate) > std::max(enough_, square(kAlike))) return std::nullopt;
+    if (left_by(candidate) > elsewhere_) return std::nullopt;
     return ValueCause{"is that of the source transposed", {}, std::sqrt(left_by(candidate))};
   }
 
@@ -166,12 +170,12 @@ class Explainer {
       const Split split = split_of(fusion, source.fused, part);
       std::vector<float> candidate;
       for (const std::int64_t row : probes_) append(source, split.stored(row), candidate);
-      if (left_by(candidate) > std::max(enough_, square(kAlike))) continue;
+      if (left_by(candidate) > elsewhere_) continue;
       return ValueCause{fmt::format("is cut out of the fused tensor of the source {} where {} is due",
-                               words(fusion), words(source.fusion)),
-                   {},
-                   std::sqrt(left_by(candidate)),
-                   true};
+                                    words(fusion), words(source.fusion)),
+                        {},
+                        std::sqrt(left_by(candidate)),
+                        true};
     }
     return std::nullopt;
   }
@@ -190,12 +194,16 @@ class Explainer {
   std::optional<ValueCause> another() const {
     if (columns_ < 2 && pair_.made.rows < 8) return std::nullopt;
     const Part* best = nullptr;
-    double least = std::max(enough_, square(kAlike));
+    double least = elsewhere_;
     for (const Part& other : others_) {
       if (other.rows != pair_.made.rows || other.columns != columns_ || !other.weight->readable()) continue;
       if (other.weight == pair_.source.weight && other.split.first == pair_.source.split.first) continue;
+      const Split& own = pair_.source.split;
+      const bool alike = other.split.first == own.first && other.split.run == own.run &&
+                         other.place.role == pair_.source.place.role;
       std::vector<float> candidate;
-      for (const std::int64_t row : probes_) append(other, other.split.stored(row), candidate);
+      for (const std::int64_t row : probes_)
+        append(other, alike ? due_(row) : other.split.stored(row), candidate);
       const double left = left_by(candidate);
       if (left < least) {
         least = left;
@@ -205,9 +213,15 @@ class Explainer {
     if (best == nullptr) return std::nullopt;
     const auto at = layered(best->weight->name());
     const bool beside = at && best->place.layer >= 0 && best->place.layer == pair_.source.place.layer;
-    const std::string name =
-        beside ? fmt::format("{} of that layer", at->behind) : best->weight->name();
-    return ValueCause{"holds what the source has as " + name, {}, std::sqrt(least)};
+    const std::string name = beside ? fmt::format("{} of that layer", at->behind) : best->weight->name();
+    const bool same_role = !best->place.role.empty() && best->place.role == pair_.source.place.role;
+    return ValueCause{same_role && best->place.layer >= 0
+                          ? fmt::format("holds what the source has in layer {}", best->place.layer)
+                          : "holds what the source has as " + name,
+                      {},
+                      std::sqrt(least),
+                      false,
+                      best->weight->name()};
   }
 
   const PartPair& pair_;
@@ -221,7 +235,8 @@ class Explainer {
   double made_size_ = 0;
   double source_size_ = 0;
   double product_ = 0;
-  double enough_ = 0;
+  double enough_ = 0;     ///< squares over those of the made rows: what storage explains
+  double elsewhere_ = 0;  ///< likewise, of numbers that come from another place
 };
 
 }  // namespace

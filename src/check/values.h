@@ -27,10 +27,10 @@ struct PartPair {
 };
 
 struct Likeness {
-  std::int64_t looked = 0;             ///< rows
+  std::int64_t looked = 0;                ///< rows
   std::vector<std::int64_t> differing{};  ///< rows of the made part, ascending
-  double residual = 0;                 ///< relative root mean square over the rows that differ
-  double rounding = 0;                 ///< what storage explains there, in the same measure
+  double residual = 0;                    ///< relative root mean square over the rows that differ
+  double rounding = 0;                    ///< what storage explains there, in the same measure
 };
 
 /// Of a big matrix some rows alone: the first and last ones, and others between them at even steps.
@@ -44,7 +44,8 @@ struct ValueCause {
   std::string text{};  ///< "is that of the source times 8"
   std::vector<std::pair<std::string, double>> parameters{};
   double residual = 0;
-  bool rows = false;  ///< the same numbers in another order
+  bool rows = false;   ///< the same numbers in another order
+  std::string from{};  ///< the tensor that the numbers come from
 };
 
 /// `others`: parts of the source that may have been taken instead.

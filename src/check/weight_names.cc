@@ -134,22 +134,29 @@ constexpr std::array kOutside = {
 
 // What stands before these names and before the layers; vision towers and second stacks stand elsewhere.
 constexpr std::array kPrefixes = {
-    "model.language_model."sv, "language_model.model."sv, "model.decoder."sv, "bert."sv,
-    "roberta."sv,              "transformer."sv,          "gpt_neox."sv,      "model."sv,
-    "decoder."sv,              ""sv,
+    "model.language_model."sv,
+    "language_model.model."sv,
+    "model.decoder."sv,
+    "bert."sv,
+    "roberta."sv,
+    "transformer."sv,
+    "gpt_neox."sv,
+    "model."sv,
+    "decoder."sv,
+    ""sv,
 };
 constexpr std::array kLayerWords = {"layers."sv, "h."sv, "blocks."sv, "encoder.layer."sv, "blk."sv};
 
 constexpr std::array kNoWeights = {
-    ".attn.bias"sv,      ".attn.masked_bias"sv, ".attention.bias"sv, ".attention.masked_bias"sv,
-    "rotary_emb.inv_freq"sv, "position_ids"sv,  "token_type_ids"sv,
+    ".attn.bias"sv,          ".attn.masked_bias"sv, ".attention.bias"sv, ".attention.masked_bias"sv,
+    "rotary_emb.inv_freq"sv, "position_ids"sv,      "token_type_ids"sv,
 };
 constexpr std::array kGgufNoWeights = {"rope_freqs.weight"sv, "rope_factors_long.weight"sv,
                                        "rope_factors_short.weight"sv};
 
 constexpr std::array kAddOne = {
-    "gemma"sv,      "gemma2"sv,   "gemma3"sv,      "gemma3_text"sv,   "recurrent_gemma"sv, "nemotron"sv,
-    "qwen3_next"sv, "qwen3_5"sv,  "qwen3_5_text"sv, "qwen3_5_moe"sv, "qwen3_5_moe_text"sv,
+    "gemma"sv,      "gemma2"sv,  "gemma3"sv,       "gemma3_text"sv, "recurrent_gemma"sv,  "nemotron"sv,
+    "qwen3_next"sv, "qwen3_5"sv, "qwen3_5_text"sv, "qwen3_5_moe"sv, "qwen3_5_moe_text"sv,
 };
 
 template <std::size_t N>
@@ -179,7 +186,8 @@ std::optional<Place> placed(std::string_view name, bool norm_is_of_attention) {
     if (!is_prefix(at->before)) return std::nullopt;
     const auto [module, ending] = split_ending(at->behind);
     std::optional<std::string_view> role = role_in(kLayer, module);
-    if (module == "post_attention_layernorm") role = norm_is_of_attention ? "post_attention_norm" : "ffn_norm";
+    if (module == "post_attention_layernorm")
+      role = norm_is_of_attention ? "post_attention_norm" : "ffn_norm";
     if (!role) return std::nullopt;
     return Place{std::string(*role), std::string(ending), at->layer};
   }

@@ -87,8 +87,9 @@ WeightFiles::WeightFiles(const ModelSpec& spec, const std::string& path) : spec_
 }
 
 const Weight* WeightFiles::named(std::string_view name) const noexcept {
-  const auto found = std::lower_bound(all_.begin(), all_.end(), name,
-                                      [](const Weight& one, std::string_view text) { return one.name() < text; });
+  const auto found =
+      std::lower_bound(all_.begin(), all_.end(), name,
+                       [](const Weight& one, std::string_view text) { return one.name() < text; });
   return found != all_.end() && found->name() == name ? &*found : nullptr;
 }
 
@@ -99,8 +100,8 @@ std::optional<Place> WeightFiles::place_of(const Weight& weight) const {
 Part WeightFiles::part_of(const Weight& weight) const {
   Part part{.weight = &weight, .rows = weight.rows(), .columns = weight.columns()};
   if (const auto place = place_of(weight)) part.place = *place;
-  part.transposed = !is_gguf() && is_in(kTransposed, spec_->family) && weight.shape().size() == 2 &&
-                    part.place.layer >= 0;
+  part.transposed =
+      !is_gguf() && is_in(kTransposed, spec_->family) && weight.shape().size() == 2 && part.place.layer >= 0;
   if (part.transposed) std::swap(part.rows, part.columns);
   part.split = {.first = 0, .run = std::max<std::int64_t>(part.rows, 1), .step = part.rows};
   return part;
