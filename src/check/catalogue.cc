@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view kQk = "layers.N.attn.q_pre with .q, or .k_pre with .k, and a model";
 constexpr std::string_view kTables = "rope.cos with rope.sin, and a model";
 constexpr std::string_view kScores = "layers.N.attn.scores with .q and .k or the cache's keys, and a model";
+constexpr std::string_view kWeights = "a model's config and its weights";
 constexpr std::string_view kBoth = "a model and --against another form of it, with the weights of both";
 constexpr std::string_view kPlaces = "position_ids, or a tensor that positions can be read off";
 
@@ -505,6 +506,57 @@ constexpr std::array kRules = {
          .cannot_tell =
              "It does not compare what one of the formats cannot state, nor how a runtime reads it.",
          .fix = "Write the key into the conversion, or convert again with one that copies it."},
+    Rule{.id = "W109",
+         .name = "layers-missing",
+         .severity = Severity::error,
+         .summary =
+             "The file lacks a layer that the config counts, or a projection that the other layers have.",
+         .needs = kWeights,
+         .example = "the config has 30 layers, the file lacks layers 28 to 29",
+         .cannot_tell = "It does not see layers whose names carry no number, nor a projection that many "
+                        "layers lack by design.",
+         .fix = "Fetch the shards that are missing, or save the model again; a runtime fills the gap with "
+                "random numbers."},
+    Rule{.id = "W110",
+         .name = "projection-rows",
+         .severity = Severity::error,
+         .summary = "The projection of q or k has other rows than the heads of the config make.",
+         .needs = kWeights,
+         .example = "model.layers.0.self_attn.k_proj.weight has 64 rows where 4 key heads of 8 make 32",
+         .cannot_tell = "It does not judge models whose layers differ in their heads.",
+         .fix = "Correct the number of heads, of key heads or head_dim in the config."},
+    Rule{
+        .id = "W111",
+        .name = "never-trained",
+        .severity = Severity::warning,
+        .summary = "The head looks like numbers just drawn beside a trained embedding, or the reverse.",
+        .needs = "a model's weights with a head of its own, 32 rows and columns or more",
+        .example = "lm_head.weight looks newly drawn beside model.embed_tokens.weight: the norms of its rows "
+                   "spread 1 times as far as independent numbers do",
+        .cannot_tell = "It does not see a matrix of which only some rows are new, nor one that was trained a "
+                       "little; where both look drawn it is silent.",
+        .fix = "Look for a key that was renamed or left out when the model was saved or loaded; tie the head "
+               "if it should be tied."},
+    Rule{.id = "W112",
+         .name = "head-is-embedding",
+         .severity = Severity::note,
+         .summary = "The config does not tie the head, and the head holds the numbers of the embedding.",
+         .needs = "a model's weights with a head of its own, and a config that does not tie it",
+         .example = "lm_head.weight holds the numbers of model.embed_tokens.weight although the config does "
+                    "not tie them",
+         .cannot_tell = "It does not see whether the head was lost or was tied in training.",
+         .fix = "Set tie_word_embeddings to true, or take the head from the checkpoint that has it."},
+    Rule{.id = "W113",
+         .name = "rows-and-tokens",
+         .severity = Severity::warning,
+         .summary =
+             "The tokenizer makes ids that the embedding has no row for; or, as a note, rows belong to "
+             "no token.",
+         .needs = "a model's weights and its tokenizer.json, or a GGUF file with its tokens",
+         .example = "the tokenizer makes ids up to 32000, model.embed_tokens.weight has rows up to 31999",
+         .cannot_tell = "It does not see which rows were trained, nor a tokenizer of another kind or of more "
+                        "than 16 MiB.",
+         .fix = "Resize the embedding with the tokenizer; mask the logits of rows that belong to no token."},
 };
 
 }  // namespace

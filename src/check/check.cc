@@ -97,6 +97,7 @@ CheckReport check(const CheckQuery& query) {
   Book book;
   check_room::check_config(evidence, book);
   check_room::check_weights(evidence, book);
+  check_room::check_layers(query, book);
   check_room::check_conversion(query, book);
   check_room::check_tables(evidence, book);
   check_room::check_rotation(evidence, book);
