@@ -106,7 +106,7 @@ CheckReport check(const CheckQuery& query) {
   check_room::check_positions(evidence, book);
 
   CheckReport report;
-  report.evidence = check_room::fingerprints(query, evidence);
+  report.evidence = check_room::fingerprints(query);
   for (const Draft& draft : book.drafts()) {
     if (!chosen(*draft.finding.rule, query)) continue;
     if (const Draft* const by = explaining(book.drafts(), draft)) {

@@ -179,7 +179,8 @@ class LayerRules {
     const std::int64_t keys = spec_.kv_heads * spec_.head_dim;
     // q may carry a gate of its own size beside it
     rows_of("attn_q", {queries, 2 * queries}, fmt::format("{} heads of {}", spec_.heads, spec_.head_dim));
-    rows_of("attn_k", {keys}, fmt::format("{} key heads of {}", spec_.kv_heads, spec_.head_dim));
+    // families without shared keys do not read the number of key heads
+    rows_of("attn_k", {keys, queries}, fmt::format("{} key heads of {}", spec_.kv_heads, spec_.head_dim));
     rows_of(
         "attn_qkv", {queries + 2 * keys},
         fmt::format("{} heads and twice {} key heads of {}", spec_.heads, spec_.kv_heads, spec_.head_dim));

@@ -69,7 +69,8 @@ class Explainer {
       if (cause) return *cause;
     }
     const double alike = product_ / std::sqrt(made_size_ * source_size_);
-    if (std::abs(alike) < kUnrelated)
+    // few numbers are alike by chance
+    if (std::abs(alike) < std::max(kUnrelated, 3 / std::sqrt(static_cast<double>(made_.size()))))
       return {"has no relation to that of the source", {{"correlation", alike}}, likeness_.residual};
     return {fmt::format("differs by {:.2g} of its size (correlation {:.4f})", likeness_.residual, alike),
             {{"correlation", alike}},
