@@ -162,6 +162,12 @@ class Meaning {
                       word(s_.head.tied)),
           word(s_.head.tied), word(m_.head.tied), m_.head.tied_key);
     }
+    // a GGUF architecture fixes it in code
+    if (forms_.same_format && s_.mlp.activation != m_.mlp.activation) {
+      const std::string a(name_of(s_.mlp.activation));
+      const std::string b(name_of(m_.mlp.activation));
+      add(fmt::format("the activation is {} where the source has {}", b, a), a, b);
+    }
     const auto& configured = s_.lengths.configured;
     if (configured && m_.lengths.configured && *configured != *m_.lengths.configured) {
       add(fmt::format("the configured length is {} where the source has {}", *m_.lengths.configured,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of transformers turned into GGUF as llama.cpp's converter does it: names, fused rows, permuted q and k."""
+"""Checkpoints of transformers as GGUF, as llama.cpp's converter makes them: names, fused rows, permuted q and k."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +18,9 @@ from gguf_writer import Array, Value, write_gguf
 LLAMA = {
     "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm", "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up",
+    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+    "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+    "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up",
 }  # fmt: skip
 ENDS = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output"}
 SANDWICH = {**LLAMA, "post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
@@ -53,6 +55,10 @@ class Family:
 FAMILIES = {
     "llama": Family("llama", permutes=True),
     "llama_usual": Family("llama", permutes=True),
+    "llama3": Family("llama", permutes=True),
+    "linear": Family("llama", permutes=True),
+    "yarn": Family("llama", permutes=True),
+    "longrope": Family("phi3"),
     "mistral": Family("llama", permutes=True),
     "smollm3": Family("smollm3", permutes=True),
     "granite": Family("granite", permutes=True),
@@ -172,6 +178,16 @@ def keys_of(source: Checkpoint, family: Family) -> dict[str, Value]:
     if family.architecture == "gemma3":
         full = source.config["rope_parameters"]["full_attention"]
         stated["rope.freq_base"] = float(full["rope_theta"])
+    scaling = source.first("rope_type")
+    if scaling in ("linear", "yarn", "longrope"):
+        stated["rope.scaling.type"] = scaling
+        stated["rope.scaling.factor"] = float(source.first("factor") or 0) or None
+        stated["rope.scaling.original_context_length"] = source.first("original_max_position_embeddings")
+    if scaling == "longrope":
+        ratio = stated["context_length"] / stated["rope.scaling.original_context_length"]
+        stated["rope.scaling.attn_factor"] = math.sqrt(
+            1 + math.log(ratio) / math.log(stated["rope.scaling.original_context_length"])
+        )
     keys: dict[str, Value] = {"general.architecture": family.architecture}
     for key, value in stated.items():
         if value is not None:
@@ -180,8 +196,24 @@ def keys_of(source: Checkpoint, family: Family) -> dict[str, Value]:
     return keys
 
 
+def divisors_of(source: Checkpoint) -> dict[str, Array]:
+    """What divides the frequencies, as tensors: those of Llama 3 or the two lists of LongRoPE."""
+    rope = source.config.get("rope_parameters") or {}
+    if rope.get("rope_type") == "longrope":
+        return {f"rope_factors_{n}.weight": np.array(rope[f"{n}_factor"], dtype=np.float32) for n in ("long", "short")}
+    if rope.get("rope_type") != "llama3":
+        return {}
+    width = int(source.config["head_dim"])
+    low, high, factor = (float(rope[key]) for key in ("low_freq_factor", "high_freq_factor", "factor"))
+    turns = rope["original_max_position_embeddings"] / (
+        2 * math.pi * float(rope["rope_theta"]) ** (np.arange(0, width, 2) / width)
+    )
+    smooth = np.clip((turns - low) / (high - low), 0, 1)
+    return {"rope_freqs.weight": (1 / ((1 - smooth) / factor + smooth)).astype(np.float32)}
+
+
 def convert(source: Checkpoint, family: Family) -> Converted:
-    tensors: dict[str, Array] = {}
+    tensors: dict[str, Array] = divisors_of(source)
     for name, values in source.tensors.items():
         if found := LAYER.search(name):
             layer, module, ending = found.groups()
