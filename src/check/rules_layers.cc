@@ -292,7 +292,12 @@ class LayerRules {
     if (!fs::is_regular_file(path, error) ||
         static_cast<std::int64_t>(fs::file_size(path, error)) > kLargestTokenizer)
       return std::nullopt;
-    const Json json = read_json(path.string());
+    Json json;
+    try {
+      json = read_json(path.string());
+    } catch (const FileError&) {
+      return std::nullopt;  // whoever reads text says what is wrong with it
+    }
     std::int64_t count = 0;
     const auto take = [&](const Json& id) {
       if (id.is_number_integer()) count = std::max(count, id.get<std::int64_t>() + 1);
