@@ -178,8 +178,8 @@ class TensorRule {
     for (const auto& [why, tensors] : reasons)
       text += fmt::format("{}{} ({}, first {})", text.empty() ? "" : "; ", tensors.size(), why,
                           tensors.front()->name());
-    Finding finding = about("W105", *pairs_.unjudged.front().weight,
-                            fmt::format("{} tensors were not compared: {}", pairs_.unjudged.size(), text));
+    Finding finding =
+        about("W105", *pairs_.unjudged.front().weight, "tensors that were not compared: " + text);
     finding.severity = Severity::note;
     finding.observed = static_cast<double>(pairs_.unjudged.size());
     book_.add("W105", Depth::weights, std::move(finding), "not compared");

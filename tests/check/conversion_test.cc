@@ -282,7 +282,7 @@ TEST(Conversion, CountsWhatHasNoCounterpart) {
   forms.source["model.layers.0.experts.0.weight"] = forms.source["model.norm.weight"];
   const Finding finding = only(report_of(forms));
   EXPECT_EQ(finding.severity, Severity::note);
-  EXPECT_THAT(finding.message, HasSubstr("1 tensors were not compared: 1 (no counterpart is known, first "
+  EXPECT_THAT(finding.message, HasSubstr("tensors that were not compared: 1 (no counterpart is known, first "
                                          "model.layers.0.experts.0.weight)"));
 }
 
