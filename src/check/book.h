@@ -69,6 +69,10 @@ class Book {
 
 void check_config(const Evidence& evidence, Book& book);
 void check_weights(const Evidence& evidence, Book& book);
+/// The weights alone, of either format.
+void check_layers(const CheckQuery& query, Book& book);
+/// MODEL beside OTHER.
+void check_conversion(const CheckQuery& query, Book& book);
 void check_tables(const Evidence& evidence, Book& book);
 void check_rotation(const Evidence& evidence, Book& book);
 void check_scores(const Evidence& evidence, Book& book);

@@ -15,6 +15,8 @@ namespace {
 constexpr std::string_view kQk = "layers.N.attn.q_pre with .q, or .k_pre with .k, and a model";
 constexpr std::string_view kTables = "rope.cos with rope.sin, and a model";
 constexpr std::string_view kScores = "layers.N.attn.scores with .q and .k or the cache's keys, and a model";
+constexpr std::string_view kWeights = "a model's config and its weights";
+constexpr std::string_view kBoth = "a model and --against another form of it, with the weights of both";
 constexpr std::string_view kPlaces = "position_ids, or a tensor that positions can be read off";
 
 constexpr std::array kRules = {
@@ -515,6 +517,98 @@ constexpr std::array kRules = {
          .example = "decoder.embed_positions.weight has 2048 rows where the plan's table has 2050 (offset 2)",
          .cannot_tell = "It does not see tables whose names say nothing of positions.",
          .fix = "Check the offset in front of the table and max_position_embeddings."},
+    Rule{.id = "W105",
+         .name = "conversion-tensors",
+         .severity = Severity::error,
+         .summary = "A tensor of one form of the model is missing in the other, or has another shape there.",
+         .needs = kBoth,
+         .example = "m.gguf has no counterpart of self_attn.k_proj.bias of layers 0 to 3, which "
+                    "hf/model.safetensors has",
+         .cannot_tell = "It does not compare names that it has no counterpart for (experts, projectors): it "
+                        "counts them in a note.",
+         .fix = "Convert again with a converter that knows the architecture; look at what it skipped."},
+    Rule{.id = "W106",
+         .name = "rows-permuted",
+         .severity = Severity::error,
+         .summary = "The rows of q or k stand in another order than the pairings of the two forms ask for.",
+         .needs = kBoth,
+         .example = "k of layers 0 to 4 is permuted to neighbouring pairs with 8 heads where 4 are due",
+         .cannot_tell =
+             "It does not see an order that is the same for q and k of a layer without a rotation, "
+             "nor one of heads of two channels: they change nothing.",
+         .fix = "Permute q with the number of its heads and k with that of the key heads, once, and only "
+                "where the pairing changes."},
+    Rule{.id = "W107",
+         .name = "values-differ",
+         .severity = Severity::error,
+         .summary = "A tensor holds other numbers than its storage rounds those of the other form to.",
+         .needs = kBoth,
+         .example = "output_norm.weight is that of the source where plus 1 is due",
+         .cannot_tell = "Of a big matrix it looks at 128 rows, the first and last 16 among them; it does not "
+                        "see what is smaller than the steps of a quantisation.",
+         .fix = "Take the tensor from the source again; the cause names where the numbers come from."},
+    Rule{.id = "W108",
+         .name = "meaning-differs",
+         .severity = Severity::error,
+         .summary = "The configs of the two forms mean different sizes, positions, embeddings or heads.",
+         .needs = "a model and --against another form of it",
+         .example =
+             "rotation of layers 0 to 4: inv_freq differs at 3 of 4 pairs, most at pair 1: 0.1 instead "
+             "of 0.0376060309; theta is 10000 where the source has 500000",
+         .cannot_tell =
+             "It does not compare what one of the formats cannot state, nor how a runtime reads it.",
+         .fix = "Write the key into the conversion, or convert again with one that copies it."},
+    Rule{.id = "W109",
+         .name = "layers-missing",
+         .severity = Severity::error,
+         .summary =
+             "The file lacks a layer that the config counts, or a projection that the other layers have.",
+         .needs = kWeights,
+         .example = "the config has 30 layers, the file lacks layers 28 to 29",
+         .cannot_tell = "It does not see layers whose names carry no number, nor a projection that many "
+                        "layers lack by design.",
+         .fix = "Fetch the shards that are missing, or save the model again; a runtime fills the gap with "
+                "random numbers."},
+    Rule{.id = "W110",
+         .name = "projection-rows",
+         .severity = Severity::error,
+         .summary = "The projection of q or k has other rows than the heads of the config make.",
+         .needs = kWeights,
+         .example = "model.layers.0.self_attn.k_proj.weight has 64 rows where 4 key heads of 8 make 32",
+         .cannot_tell = "It does not judge models whose layers differ in their heads.",
+         .fix = "Correct the number of heads, of key heads or head_dim in the config."},
+    Rule{
+        .id = "W111",
+        .name = "never-trained",
+        .severity = Severity::warning,
+        .summary = "The head looks like numbers just drawn beside a trained embedding, or the reverse.",
+        .needs = "a model's weights with a head of its own, 32 rows and columns or more",
+        .example = "lm_head.weight looks newly drawn beside model.embed_tokens.weight: the norms of its rows "
+                   "spread 1 times as far as independent numbers do",
+        .cannot_tell = "It does not see a matrix of which only some rows are new, nor one that was trained a "
+                       "little; where both look drawn it is silent.",
+        .fix = "Look for a key that was renamed or left out when the model was saved or loaded; tie the head "
+               "if it should be tied."},
+    Rule{.id = "W112",
+         .name = "head-is-embedding",
+         .severity = Severity::note,
+         .summary = "The config does not tie the head, and the head holds the numbers of the embedding.",
+         .needs = "a model's weights with a head of its own, and a config that does not tie it",
+         .example = "lm_head.weight holds the numbers of model.embed_tokens.weight although the config does "
+                    "not tie them",
+         .cannot_tell = "It does not see whether the head was lost or was tied in training.",
+         .fix = "Set tie_word_embeddings to true, or take the head from the checkpoint that has it."},
+    Rule{.id = "W113",
+         .name = "rows-and-tokens",
+         .severity = Severity::warning,
+         .summary =
+             "The tokenizer makes ids that the embedding has no row for; or, as a note, rows belong to "
+             "no token.",
+         .needs = "a model's weights and its tokenizer.json, or a GGUF file with its tokens",
+         .example = "the tokenizer makes ids up to 32000, model.embed_tokens.weight has rows up to 31999",
+         .cannot_tell = "It does not see which rows were trained, nor a tokenizer of another kind or of more "
+                        "than 16 MiB.",
+         .fix = "Resize the embedding with the tokenizer; mask the logits of rows that belong to no token."},
 };
 
 }  // namespace

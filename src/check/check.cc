@@ -113,6 +113,8 @@ CheckReport check(const CheckQuery& query) {
   Book book;
   check_room::check_config(evidence, book);
   check_room::check_weights(evidence, book);
+  check_room::check_layers(query, book);
+  check_room::check_conversion(query, book);
   check_room::check_tables(evidence, book);
   check_room::check_rotation(evidence, book);
   check_room::check_scores(evidence, book);
@@ -127,7 +129,7 @@ CheckReport check(const CheckQuery& query) {
   }
 
   CheckReport report;
-  report.evidence = check_room::fingerprints(query, evidence);
+  report.evidence = check_room::fingerprints(query);
   for (const Draft& draft : book.drafts()) {
     if (!chosen(*draft.finding.rule, query)) continue;
     if (const Draft* const by = explaining(book.drafts(), draft)) {

@@ -10,6 +10,6 @@
 
 namespace locant::check_room {
 
-[[nodiscard]] std::vector<EvidenceItem> fingerprints(const CheckQuery& query, const Evidence& evidence);
+[[nodiscard]] std::vector<EvidenceItem> fingerprints(const CheckQuery& query);
 
 }  // namespace locant::check_room

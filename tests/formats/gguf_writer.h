@@ -59,6 +59,14 @@ class GgufModel {
     tensors_[name] = {{.name = name, .extents = {row.size()}, .type = 0}, bytes};
     return *this;
   }
+  /// In f32; `shape` counts rows first.
+  GgufModel& values(const std::string& name, const std::vector<std::int64_t>& shape,
+                    const std::vector<float>& elements) {
+    std::string bytes;
+    for (const float value : elements) bytes += raw(value);
+    tensors_[name] = {{.name = name, .extents = {shape.rbegin(), shape.rend()}, .type = 0}, bytes};
+    return *this;
+  }
   /// Zeros; `shape` counts rows first.
   GgufModel& zeros(const std::string& name, const std::vector<std::int64_t>& shape,
                    GgmlType type = GgmlType::f32) {
