@@ -74,6 +74,8 @@ void check_layers(const CheckQuery& query, Book& book);
 /// MODEL beside OTHER.
 void check_conversion(const CheckQuery& query, Book& book);
 void check_tables(const Evidence& evidence, Book& book);
+/// Lists and tables that a runtime dumped as it keeps them.
+void check_dumped(const Evidence& evidence, Book& book);
 void check_rotation(const Evidence& evidence, Book& book);
 void check_scores(const Evidence& evidence, Book& book);
 void check_embedding(const Evidence& evidence, Book& book);

@@ -116,6 +116,7 @@ CheckReport check(const CheckQuery& query) {
   check_room::check_layers(query, book);
   check_room::check_conversion(query, book);
   check_room::check_tables(evidence, book);
+  check_room::check_dumped(evidence, book);
   check_room::check_rotation(evidence, book);
   check_room::check_scores(evidence, book);
   check_room::check_embedding(evidence, book);

@@ -95,6 +95,18 @@ void read_shape(Pass& pass) {
   }
 }
 
+/// A table of cos and sin that was dumped alone stands for one row of its positions.
+void read_table_shape(Pass& pass) {
+  for (const std::string& name : pass.trace->names()) {
+    if (!name.starts_with(pass.prefix + "rope.") || !name.ends_with("cos")) continue;
+    const TensorRef table = pass.trace->find(name);
+    if (table.rank < 2 || table.rank > 3) continue;
+    pass.rows = table.rank == 3 ? table.shape[0] : 1;
+    pass.tokens = table.shape[table.rank - 2];
+    return;
+  }
+}
+
 /// Which columns hold content, and how much of each row came before.
 void read_mask(Pass& pass, const Pass* before) {
   const auto B = static_cast<std::size_t>(pass.rows);
@@ -189,6 +201,7 @@ void read_passes(Trace& trace, const std::string& stack_prefix) {
     pass.prefix = names::step_prefix(step) + stack_prefix;
     pass.step = step;
     read_shape(pass);
+    if (pass.rows == 0) read_table_shape(pass);
     if (pass.rows == 0 || pass.tokens == 0) continue;
     const Pass* const before = trace.passes.empty() ? nullptr : &trace.passes.back();
     if (before != nullptr && before->rows != pass.rows) {

@@ -16,6 +16,33 @@ class Head {
  public:
   Head(const Evidence& evidence, EmbeddingBook& book) : evidence_(evidence), book_(book) {}
 
+  /// Columns behind the vocabulary are rows of padding: they must not be the largest.
+  void check_padding_rows(const Trace& trace, const Pass& pass) {
+    const std::int64_t vocab = evidence_.spec->vocab;
+    const TensorRef tensor = pass.find(names::kLogits);
+    if (tensor.data == nullptr || tensor.rank != 3 || tensor.shape[0] != pass.rows) return;
+    const std::int64_t columns = tensor.shape[2];
+    if (vocab < 1 || columns <= vocab || (tensor.shape[1] != pass.tokens && tensor.shape[1] != 1)) return;
+    const Values logits = values_of(tensor, pass.path + ": " + pass.prefix + "logits");
+    book_.asked("E112");
+    for (const auto& [n, m] : judged(pass, logits)) {
+      const auto row =
+          logits.data.begin() + static_cast<std::ptrdiff_t>(m) * static_cast<std::ptrdiff_t>(columns);
+      const std::int64_t best = std::max_element(row, row + static_cast<std::ptrdiff_t>(columns)) - row;
+      if (best < vocab) continue;
+      Finding finding;
+      finding.where = place_of(trace, pass, names::kLogits);
+      finding.where.row = static_cast<std::int64_t>(n) / pass.tokens;
+      finding.where.token = static_cast<std::int64_t>(n) % pass.tokens;
+      finding.message =
+          fmt::format("logits: column {} is the largest, and the vocabulary ends at {}", best, vocab);
+      finding.expected = static_cast<double>(vocab - 1);
+      finding.observed = static_cast<double>(best);
+      book_.add("E112", std::move(finding));
+      return;
+    }
+  }
+
   /// logits = scale * head . final_norm.out, capped; judged on a sample of vocabulary rows.
   void check_logits(const Trace& trace, const Pass& pass) {
     if (!evidence_.facts || evidence_.spec == nullptr) return;
@@ -93,6 +120,7 @@ class Head {
     book_.add("E108", std::move(finding));
   }
 
+ private:
   /// Tokens of content that have logits, as (row of final_norm.out, row of logits): all of them, or the last
   /// of each row.
   static std::vector<std::pair<std::size_t, std::size_t>> judged(const Pass& pass, const Values& logits) {
@@ -149,7 +177,9 @@ class Head {
 }  // namespace
 
 void check_head(const Evidence& evidence, const Trace& trace, const Pass& pass, EmbeddingBook& book) {
-  Head(evidence, book).check_logits(trace, pass);
+  Head head(evidence, book);
+  head.check_padding_rows(trace, pass);
+  head.check_logits(trace, pass);
 }
 
 }  // namespace locant::check_room
