@@ -27,6 +27,7 @@ struct Deviation {
   std::string rule;
   std::string text;
   std::string cause;
+  Depth depth = Depth::rotation;
   Numbers numbers;
   std::vector<Hypothesis> hypotheses;
   Place where;

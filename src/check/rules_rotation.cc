@@ -300,7 +300,11 @@ class RotationRules {
       break;
     }
     amplitudes_.emplace_back(deviation.text, fit.mean);
-    deviation.cause = "amplitude";
+    // a schedule that is not applied takes its amplitude along
+    const bool with_schedule =
+        verdict.ladder && verdict.ladder->cause != Cause::planned && std::abs(fit.mean - 1) <= allowed;
+    deviation.cause = with_schedule ? verdict.ladder->text : "amplitude";
+    if (with_schedule) deviation.depth = Depth::scores;
     deviation.numbers = {planned.amplitude, fit.mean, ""};
     deviation.hypotheses = {{why, {{"amplitude", fit.mean}}, fit.spread, allowed}};
     collected_.add(std::move(deviation), layer, pass.step, tensor.word);
@@ -378,7 +382,7 @@ class RotationRules {
       finding.expected = deviation.numbers.expected;
       finding.observed = deviation.numbers.observed;
       finding.hypotheses = deviation.hypotheses;
-      book_.add(deviation.rule, Depth::rotation, std::move(finding), deviation.cause);
+      book_.add(deviation.rule, deviation.depth, std::move(finding), deviation.cause);
     }
   }
 

@@ -161,7 +161,11 @@ class TableRules {
     const TokenPositions due = positions_of(turns, pass, pass.due, pass.axes);
     const AmplitudeFit amplitude = fit_amplitude(turns);
     const double allowed = 6 * unit_roundoff(trace.reader.find(name).dtype);
-    if (std::abs(amplitude.mean - plan.amplitude) > allowed * plan.amplitude && once("T105", name)) {
+    const std::string bare = name.substr(pass.prefix.size());
+    if (std::abs(amplitude.mean - plan.amplitude) > allowed * plan.amplitude && once("T105", bare)) {
+      // a schedule that is not applied takes its amplitude along
+      const bool with_schedule = verdict.ladder && verdict.ladder->cause != Cause::planned &&
+                                 std::abs(amplitude.mean - 1) <= allowed;
       Finding finding;
       finding.message = fmt::format("{}: the amplitude is {:.5g} where {:.5g} is due", name, amplitude.mean,
                                     plan.amplitude);
@@ -170,7 +174,8 @@ class TableRules {
       finding.observed = amplitude.mean;
       finding.hypotheses = {
           {"an amplitude of its own", {{"amplitude", amplitude.mean}}, amplitude.spread, allowed}};
-      book_.add("T105", Depth::tables, std::move(finding), "amplitude");
+      book_.add("T105", with_schedule ? Depth::rotation : Depth::tables, std::move(finding),
+                with_schedule ? verdict.ladder->text : "amplitude");
     }
     if (verdict.tells && (verdict.fine || verdict.as_stated || verdict.positions))
       observe(trace, pass, name, turns, verdict);
@@ -201,8 +206,7 @@ class TableRules {
                                        rows.first, rows.equal, rows.neighbours);
       }
     }
-    if (once(rule, name.substr(pass.prefix.size()) + cause))
-      book_.add(rule, Depth::tables, std::move(finding), cause);
+    if (once(rule, bare + cause)) book_.add(rule, Depth::tables, std::move(finding), cause);
   }
 
   void observe(const Trace& trace, const Pass& pass, const std::string& name, const Turns& turns,
