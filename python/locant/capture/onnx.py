@@ -51,7 +51,8 @@ class Session:
         self.states = states(self.graph, self.layers)
         self.recorder = Recorder(f"onnxruntime {onnxruntime.__version__}", path.name)
         self._taps: dict[str, list[tuple[str, Callable[[Array], Array | None]]]] = {}
-        self._shape = (0, 0)
+        self._shape, self._width = (0, 0), 0  # [B,T] of the pass that runs, and its slots
+        self._values: dict[str, Array] = {}
         self._find()
         self._expose(model)
         self._session = _opened(model, path)
@@ -91,7 +92,8 @@ class Session:
 
     def _find_attention(self, one: Attention) -> None:
         at = f"layers.{one.layer}.attn"
-        for word, heads in (("q_pre", one.q_pre), ("k_pre", one.k_pre), ("q", one.q), ("k", one.k), ("v", one.v)):
+        for word, heads in (("q_pre", one.q_pre), ("k_pre", one.k_pre), ("q", one.q), ("k", one.k), ("v", one.v),
+                            ("q_in", one.q_in)):  # fmt: skip
             if heads is not None:
                 self._tap(heads.name, f"{at}.{word}", lambda x, heads=heads: self._heads(x, heads))  # type: ignore[misc]
             elif not one.packed and not (one.rotated_inside and word in ("q", "k")) and word in ("q", "k", "v"):
@@ -166,7 +168,7 @@ class Session:
     def _heads(self, x: Array, heads: Heads) -> Array | None:
         rows, tokens = self._shape
         if x.ndim == 3:
-            count = heads.heads or self._count(x)
+            count = self._values[heads.like].shape[2] if heads.like else heads.heads or self._count(x)
             return x.reshape(*x.shape[:2], count, -1) if count and x.shape[:2] == (rows, tokens) else None
         if x.ndim != 4:
             return None
@@ -219,6 +221,7 @@ class Session:
         names = [*dict.fromkeys([*self.graph.outputs, *self._taps])]
         names = [name for name in names if name not in self.graph.inputs]
         values = dict(zip(names, self._session.run(names, given), strict=True)) | given
+        self._values = values
         for name, taps in self._taps.items():
             for canonical, convert in taps:
                 value = convert(values[name]) if name in values else None
@@ -227,6 +230,7 @@ class Session:
         if recorder.get("position_ids") is None and "position_ids" in given:
             recorder.put("position_ids", given["position_ids"].astype(np.int64), "position_ids")
         self._rows_of_tables()
+        self._values = {}
         state = recorder.get("embed.out")
         recorder.dtype = dtype_named(state.dtype) if state is not None else recorder.dtype
         return {name: values[name] for name in self.graph.outputs}

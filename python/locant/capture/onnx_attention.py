@@ -18,11 +18,12 @@ REPEATED = SAME | {"Reshape", "Expand", "Unsqueeze", "Tile"}
 
 @dataclass(frozen=True)
 class Heads:
-    """A tensor of heads: "bhtd" or "bthd" or, where a rotation or an operator says so, any; `heads` of [B,T,H*D]."""
+    """A tensor of heads: "bthd", or "" where its shape tells. [B,T,H*D] has `heads` of them, or those of `like`."""
 
     name: str
     layout: str = ""
     heads: int = 0
+    like: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Attention:
     v: Heads | None = None
     q_pre: Heads | None = None
     k_pre: Heads | None = None
+    q_in: Heads | None = None
+    """q with a scale, where that comes before the product."""
     packed: tuple[str, int, int] | None = None
     """Tensor, heads and kv heads of q, k and v side by side."""
     scores: str = ""
@@ -89,10 +92,9 @@ def _explicit(graph: Graph, softmax: Node, turned: Mapping[str, Rotation]) -> At
     k, k_rotation = _heads(graph, product.input[1], turned)
     v, _ = _heads(graph, sums[0].input[1], {})
     rotation = q_rotation or k_rotation
+    scaled = _scaled(graph, q)
     return Attention(
-        0, softmax, q, k, v,
-        Heads(q_rotation.before, "", q_rotation.heads) if q_rotation else None,
-        Heads(k_rotation.before, "", k_rotation.heads) if k_rotation else None,
+        0, softmax, scaled or q, k, v, _before(q_rotation), _before(k_rotation), q if scaled else None,
         scores=softmax.input[0], probs=softmax.output[0], rotation=rotation,
     )  # fmt: skip
 
@@ -103,7 +105,7 @@ def _forward(graph: Graph, name: str) -> list[Node]:
     for node in graph.takers(name):
         if node.op_type in SAME | {"Slice", "Reshape"}:
             found += _forward(graph, node.output[0])
-        elif node.op_type != "MatMul" or graph.back(node.input[0], SAME | {"Slice", "Reshape"}) == name:
+        elif node.op_type != "MatMul" or node.input[0] == name:
             found.append(node)
     return found
 
@@ -151,9 +153,22 @@ def _heads(graph: Graph, name: str, turned: Mapping[str, Rotation]) -> tuple[Hea
             if sum(sizes) != 1:
                 return None, None
             name = node.input[sizes.index(False)]
+        elif node.op_type in ("Slice", "Split"):
+            return Heads(name), None  # one of q, k and v that are made in one
         else:
             return None, None
     return None, None
+
+
+def _scaled(graph: Graph, q: Heads | None) -> Heads | None:
+    """The projection in front of a scale and of the cut into heads."""
+    if q is None or graph.op(q.name) != "Reshape":
+        return None
+    node = graph.producer.get(graph.back(q.name, frozenset({"Reshape"})))
+    if node is None or node.op_type not in ("Mul", "Div"):
+        return None
+    sizes = [graph.is_size(one) for one in node.input]
+    return Heads(str(node.input[sizes.index(False)]), like=q.name) if sum(sizes) == 1 else None
 
 
 # -- operators

@@ -65,7 +65,11 @@ class Graph:
 
     def is_weight(self, name: str) -> bool:
         """From the file, perhaps widened or turned on its way."""
-        return self.back(name, SAME | {"Transpose", "DequantizeLinear"}) in self.initializers
+        name = self.back(name, SAME | {"Transpose", "DequantizeLinear"})
+        if name in self.initializers:
+            return True
+        value = self.constant(name) if self.op(name) == "Constant" else None
+        return value is not None and value.ndim > 1
 
     def back(self, name: str, through: frozenset[str] | set[str]) -> str:
         """The tensor that `name` is, seen through those operators' first inputs."""

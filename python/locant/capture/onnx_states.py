@@ -21,7 +21,7 @@ class States:
     positions: str = ""
     types: str = ""
     indices: str = ""
-    """Rows of the table of positions that were taken."""
+    """Positions whose rows of a table were taken."""
     entry: str = ""
     outs: dict[int, str] = field(default_factory=dict)
     branches: dict[int, str] = field(default_factory=dict)
@@ -66,12 +66,23 @@ def _entry(graph: Graph, found: States, lookups: dict[str, Node]) -> str:
                 if ids == "token_type_ids":
                     found.types = other
                 else:
-                    found.positions, found.indices = other, lookup.input[1]
+                    found.positions, found.indices = other, _counted(graph, lookup.input[1])
         elif node.op_type == "Mul" and not any(graph.is_size(one) for one in node.input):
             return name
         elif node.op_type not in SAME | NORMS | {"Mul"}:
             return name
         name = node.output[0]
+
+
+def _counted(graph: Graph, name: str) -> str:
+    """Positions behind the rows of a table that begins with others."""
+    inner = graph.back(name, RESHAPED)
+    node = graph.producer.get(inner)
+    if node is not None and node.op_type == "Add":
+        offsets = [graph.is_size(one) for one in node.input]
+        if sum(offsets) == 1:
+            return str(node.input[offsets.index(False)])
+    return name
 
 
 def _stream(graph: Graph, entry: str) -> list[str]:
@@ -118,7 +129,7 @@ def _layers(graph: Graph, found: States, stream: list[str], layers: Sequence[Att
         node = graph.producer.get(stream[starts[index] + 1]) if starts[index] + 1 < len(stream) else None
         if node is not None and node.op_type == "Add" and end == starts[index] + 2:
             back = {graph.back(x, SAME): x for x in node.input}
-            back.pop(stream[starts[index]], None)
+            back.pop(graph.back(stream[starts[index]], SAME), None)
             if len(back) == 1:
                 found.branches[one.layer] = next(iter(back.values()))
 

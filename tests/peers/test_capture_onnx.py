@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX models under onnxruntime as traces: `locant check` is silent on them, and names what is wrong with others."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("onnx", reason="onnx is not installed")
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from budgets import assert_within
+from command import ROOT, Locant
+from locant.capture.onnx import Session, record_rows
+from locant.capture.recorder import Recorder
+from onnx_llama import Form, write
+
+DATA = Path(os.environ.get("LOCANT_DATA", ROOT.parent / "shared" / "data"))
+WRITTEN = [Form(), Form("com.microsoft"), Form("com.microsoft", "Attention"), Form("ai.onnx", "Attention")]
+GROUPED = Form(attention="GroupQueryAttention")
+ROWS = [list(range(5, 25)), list(range(30, 43))]
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", {"head_dim": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 50000.0}}),
+    "qwen3": ("qwen3", {}),
+    "gemma2": ("gemma2", {"sliding_window": 8}),
+    "phi": ("phi", {"num_key_value_heads": 6, "hidden_size": 72, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 20000.0, "partial_rotary_factor": 0.5}}),
+    "gpt_neox": ("gpt_neox", {"hidden_size": 72, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 20000.0, "partial_rotary_factor": 0.5}}),
+    "gptj": ("gptj", {"n_embd": 64, "n_layer": 3, "n_head": 4, "rotary_dim": 8, "n_positions": 64}),
+    "gpt2": ("gpt2", {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 64}),
+    "opt": ("opt", {"ffn_dim": 40, "word_embed_proj_dim": 48}),
+    "bloom": ("bloom", {"n_layer": 3, "n_head": 6}),
+}  # fmt: skip
+BASE = {"vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "head_dim": 12,
+        "num_key_value_heads": 2, "intermediate_size": 40, "max_position_embeddings": 64, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": False}  # fmt: skip
+OWN_SIZES = {"gptj", "gpt2", "bloom"}  # their configs name them otherwise
+
+
+@dataclass
+class Answer:
+    rules: dict[str, str]
+    passed: list[str]
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path, Recorder], Answer]:
+    folder = tmp_path_factory.mktemp("onnx")
+    binary = Path(os.environ.get("LOCANT_BIN", ROOT / "build" / "locant"))
+    if not binary.is_file():
+        pytest.fail(f"{binary} is missing: build it first (./dev build), or name another with LOCANT_BIN")
+    locant = Locant(binary, folder)
+
+    def asked(model: Path, recorded: Recorder) -> Answer:
+        recorded.save(folder / "trace.safetensors")
+        result = locant.raw("check", str(model), "--trace", str(folder / "trace.safetensors"), "--json")
+        assert result.status in (0, 1), result.stderr
+        found = {one["rule"]: one["message"] for one in result.json["findings"] if one["severity"] != "note"}
+        return Answer(found, result.json["passed"])
+
+    return asked
+
+
+def made(family: str) -> Any:
+    kind, keys = FAMILIES[family]
+    sizes = {"vocab_size": 97, "hidden_size": 48} if kind == "bloom" else {"vocab_size": 97}
+    config = AutoConfig.for_model(kind, **{**(sizes if kind in OWN_SIZES else BASE), **keys})
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    with torch.no_grad():
+        for one in model.parameters():
+            if one.dim() == 2:
+                one.copy_(torch.randn_like(one) * 0.2)
+    return model
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    model, folder = made("llama"), tmp_path_factory.mktemp("llama")
+    model.save_pretrained(folder)
+    return model, folder
+
+
+# -- operators
+
+
+@pytest.mark.parametrize("form", WRITTEN, ids=str)
+def test_a_graph_is_silent(form: Form, llama: tuple[Any, Path], tmp_path: Path, ask: Any) -> None:
+    model, folder = llama
+    recorded = record_rows(write(model, tmp_path / "model.onnx", form), ROWS, steps=2)
+    names = {name for name in recorded.tensors if name.startswith("layers.1.")}
+    assert names >= {f"layers.1.attn.{word}" for word in ("q_pre", "k_pre", "q", "k", "v", "out", "scores")}
+    assert names >= {"layers.1.cache.k", "layers.1.cache.v", "layers.1.out"}
+    assert recorded.left_out == []
+    answer = ask(folder, recorded)
+    assert answer.rules == {}
+    assert {"R101", "R106", "T101", "B102", "B103", "P103", "P108", "E103", "E108"} <= set(answer.passed)
+
+
+def test_what_is_recorded_is_what_transformers_computes(llama: tuple[Any, Path], tmp_path: Path) -> None:
+    model, _ = llama
+    recorded = record_rows(write(model, tmp_path / "model.onnx", Form("com.microsoft")), ROWS[:1])
+    with torch.no_grad():
+        out = model(torch.tensor(ROWS[:1]), output_hidden_states=True, use_cache=True)
+    assert_within(recorded.tensors["logits"], out.logits.numpy(), "conformance_family", "logits")
+    for layer in range(2):
+        state = out.hidden_states[layer + 1].numpy()
+        assert_within(recorded.tensors[f"layers.{layer}.out"], state, "conformance_family", f"layer {layer}")
+        keys = out.past_key_values.layers[layer].keys.numpy().transpose(0, 2, 1, 3)
+        assert_within(recorded.tensors[f"layers.{layer}.cache.k"], keys, "conformance_family", f"keys {layer}")
+
+
+def test_an_operator_that_rotates_itself_gives_k_alone(llama: tuple[Any, Path], tmp_path: Path, ask: Any) -> None:
+    model, folder = llama
+    recorded = record_rows(write(model, tmp_path / "model.onnx", GROUPED), ROWS[:1], steps=2)
+    assert "layers.0.attn.q" not in recorded.tensors
+    assert any("layers.0.attn.q:" in one for one in recorded.left_out)
+    answer = ask(folder, recorded)
+    assert answer.rules == {}
+    assert {"R101", "R106"} <= set(answer.passed)
+
+
+def test_weights_outside_the_file_stay_there(llama: tuple[Any, Path], tmp_path: Path, ask: Any) -> None:
+    model, folder = llama
+    path = write(model, tmp_path / "model.onnx", Form(), outside=True)
+    assert (tmp_path / "weights.bin").stat().st_size > path.stat().st_size
+    assert ask(folder, record_rows(path, ROWS)).rules == {}
+
+
+# -- faults
+
+
+@pytest.mark.parametrize("form", [Form(interleaved=True), Form("com.microsoft", interleaved=True),
+                                  Form(attention="GroupQueryAttention", interleaved=True)], ids=str)  # fmt: skip
+def test_the_other_pairing_is_named(form: Form, llama: tuple[Any, Path], tmp_path: Path, ask: Any) -> None:
+    rows = ROWS[:1] if form.attention == "GroupQueryAttention" else ROWS
+    answer = ask(llama[1], record_rows(write(llama[0], tmp_path / "model.onnx", form), rows, steps=1))
+    assert set(answer.rules) == {"R101"}
+
+
+@pytest.mark.parametrize("rotary", ["ai.onnx", "com.microsoft"])
+def test_caches_of_another_theta_are_named(rotary: str, llama: tuple[Any, Path], tmp_path: Path, ask: Any) -> None:
+    path = write(llama[0], tmp_path / "model.onnx", Form(rotary, theta=10000.0))
+    answer = ask(llama[1], record_rows(path, ROWS, steps=1))
+    assert answer.rules and set(answer.rules) <= {"R106", "T101"}
+    assert any("10000" in one for one in answer.rules.values())
+
+
+def test_positions_that_start_one_later_are_named(llama: tuple[Any, Path], tmp_path: Path, ask: Any) -> None:
+    session = Session(write(llama[0], tmp_path / "model.onnx", Form("com.microsoft")))
+    ids = np.array(ROWS[:1], np.int64)
+    feed = {name: np.zeros((1, 2, 0, 16), np.float32) for name in session.past}
+    ones = np.ones_like(ids)
+    outputs = session.run({**feed, "input_ids": ids, "attention_mask": ones, "position_ids": ones.cumsum(-1)})
+    assert outputs["logits"].shape == (1, 20, 97)
+    assert set(ask(llama[1], session.recorder).rules) == {"P103"}
+
+
+def test_decoding_one_position_off_is_named(llama: tuple[Any, Path], tmp_path: Path, ask: Any) -> None:
+    session = Session(write(llama[0], tmp_path / "model.onnx", Form()))
+    ids = np.array(ROWS[:1], np.int64)
+    held = {name: np.zeros((1, 2, 0, 16), np.float32) for name in session.past}
+    for step in range(3):
+        start = 0 if step == 0 else 20 + step  # 19 + step would be right
+        given = ids if step == 0 else ids[:, :1]
+        outputs = session.run({
+            **held, "input_ids": given, "attention_mask": np.ones((1, 20 + step), np.int64),
+            "position_ids": start + np.arange(given.shape[1])[None],
+        })  # fmt: skip
+        held = {name: outputs[name.replace("past_key_values", "present")] for name in held}
+    assert set(ask(llama[1], session.recorder).rules) & {"P101", "P103", "P106", "P108", "P109"}
+
+
+# -- what exporters write out
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_exported_family_is_silent(family: str, tmp_path: Path, ask: Any) -> None:
+    model = made(family)
+    model.save_pretrained(tmp_path)
+    exported(model, tmp_path / "model.onnx")
+    recorded = record_rows(tmp_path / "model.onnx", ROWS)
+    assert recorded.left_out == []
+    answer = ask(tmp_path, recorded)
+    assert answer.rules == {}
+    turned = family not in ("gpt2", "opt", "bloom")
+    assert ("layers.2.attn.q_pre" in recorded.tensors) == turned
+    assert {"B102", "B103"} | ({"R101", "R106", "T101"} if turned else set()) <= set(answer.passed)
+
+
+def exported(model: Any, path: Path) -> None:
+    """By the tracing exporter, which writes rotations and attention out."""
+
+    class Plain(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, ids: Any, mask: Any, positions: Any) -> Any:
+            more = {} if model.config.model_type == "bloom" else {"position_ids": positions}
+            return model(input_ids=ids, attention_mask=mask, use_cache=False, **more).logits
+
+    ids = torch.randint(5, 90, (2, 9))
+    mask = torch.ones_like(ids)
+    mask[0, :3] = 0
+    names = ["input_ids", "attention_mask", "position_ids"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Plain(), (ids, mask, (mask.cumsum(-1) - 1).clamp(min=0)), str(path), input_names=names,
+            output_names=["logits"], dynamic_axes={one: {0: "batch", 1: "tokens"} for one in [*names, "logits"]},
+            dynamo=False, opset_version=17,
+        )  # fmt: skip
+
+
+# -- a real model
+
+
+def test_a_real_decoder_is_silent(ask: Any) -> None:
+    folder = DATA / "capp-gpt2"
+    if not folder.is_dir():
+        pytest.skip(f"no real checkpoints: {DATA} is missing (LOCANT_DATA names the folder)")
+    ids = [49, 0, 7, 15, 17, 21, 26, 50]
+    recorded = record_rows(folder / "model.onnx", [ids, ids[:5]], steps=3)
+    assert recorded.source_names["embed.positions"] == "/transformer/Cast_2_output_0"
+    assert {"layers.3.cache.k", "step.3/layers.3.cache.v", "layers.3.attn.probs"} <= set(recorded.tensors)
+    answer = ask(folder, recorded)
+    assert answer.rules == {}
+    assert {"P103", "P108", "E103", "E105", "E107", "E108", "B102", "B103"} <= set(answer.passed)
+
+
+# -- refusals
+
+
+def test_decode_steps_need_a_past(tmp_path: Path) -> None:
+    exported(made("gpt2"), tmp_path / "model.onnx")
+    with pytest.raises(ValueError, match="decode steps need a graph that takes past key-values"):
+        record_rows(tmp_path / "model.onnx", ROWS, steps=1)
+
+
+def test_a_model_takes_ids(tmp_path: Path) -> None:
+    import onnx
+    from onnx import helper
+
+    given = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
+    out = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "one", [given], [out])
+    onnx.save(helper.make_model(graph), str(tmp_path / "model.onnx"))
+    with pytest.raises(ValueError, match="takes input_ids, model.onnx takes x"):
+        Session(tmp_path / "model.onnx")
