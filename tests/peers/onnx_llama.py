@@ -105,9 +105,7 @@ def write(model: Any, path: Path, form: Form, *, outside: bool = False) -> Path:
     for layer in range(config.num_hidden_layers):
         at = f"model.layers.{layer}"
         shape = ["batch", kv, "past", width]
-        past = [
-            made.input(f"past_key_values.{layer}.{word}", TensorProto.FLOAT, shape) for word in ("key", "value")
-        ]
+        past = [made.input(f"past_key_values.{layer}.{word}", TensorProto.FLOAT, shape) for word in ("key", "value")]
         h = norm(x, f"{at}.input_layernorm.weight")
         q, k, v = (linear(h, f"{at}.self_attn.{word}_proj.weight") for word in "qkv")
         scale = width**-0.5

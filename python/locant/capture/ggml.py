@@ -65,7 +65,7 @@ class Tensor:
 
     @property
     def op(self) -> str:
-        """"ROPE", "MUL_MAT" and so on."""
+        """ "ROPE", "MUL_MAT" and so on."""
         got: bytes = _library().ggml_op_desc(self.address)
         return got.decode()
 

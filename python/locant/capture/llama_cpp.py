@@ -144,7 +144,7 @@ class _Pass:
 
 
 def _parts(name: str) -> tuple[str, int | None]:
-    """"Kcur-3 (view)" -> "Kcur", 3. A view of another tensor is that tensor's."""
+    """ "Kcur-3 (view)" -> "Kcur", 3. A view of another tensor is that tensor's."""
     match = NAME.fullmatch(name)
     if match is None:
         return name, None
@@ -245,7 +245,9 @@ def _opened(path: Path, capacity: int, settings: dict[str, Any]) -> Iterator[_Co
         llama_cpp.llama_log_set(llama_cpp.llama_log_callback(), ctypes.c_void_p(0))
 
 
-def record_rows(path: str | Path, rows: Rows | Array, *, steps: int = 0, pad: str = "left", **settings: Any) -> Recorder:
+def record_rows(
+    path: str | Path, rows: Rows | Array, *, steps: int = 0, pad: str = "left", **settings: Any
+) -> Recorder:
     """Records a prompt of rows and greedy decode steps behind it.
 
     settings: fields of llama_context_params, such as rope_freq_base. Uneven rows stand padded in the trace, their

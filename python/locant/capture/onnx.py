@@ -46,7 +46,9 @@ class Session:
         model = onnx.load(str(path), load_external_data=False)
         self.graph = Graph(model, path.parent)
         if "input_ids" not in self.graph.inputs:
-            raise ValueError(f"onnx: a model to trace takes input_ids, {path.name} takes {', '.join(self.graph.inputs)}")
+            raise ValueError(
+                f"onnx: a model to trace takes input_ids, {path.name} takes {', '.join(self.graph.inputs)}"
+            )
         self.layers = attentions(self.graph)
         self.states = states(self.graph, self.layers)
         self.recorder = Recorder(f"onnxruntime {onnxruntime.__version__}", path.name)
@@ -272,7 +274,9 @@ def record_rows(path: str | Path, rows: Rows | Array, *, steps: int = 0, pad: st
     """
     given, session = prompt("onnx", rows, pad), Session(path)
     inputs, past = session.graph.inputs, session.past
-    unknown = [name for name in inputs if name not in FED and name not in past and name not in session.graph.initializers]
+    unknown = [
+        name for name in inputs if name not in FED and name not in past and name not in session.graph.initializers
+    ]
     if unknown:
         raise ValueError(f"onnx: inputs that Session.run() has to be given: {', '.join(unknown)}")
     if steps and not past:

@@ -20,7 +20,7 @@ Rows = Sequence[Sequence[int]]
 
 
 def dtype_named(dtype: Any) -> str:
-    """"f32" and so on, of a dtype of numpy or torch; "f32" of any other."""
+    """ "f32" and so on, of a dtype of numpy or torch; "f32" of any other."""
     return DTYPES.get(str(dtype).removeprefix("torch."), "f32")
 
 
