@@ -57,9 +57,15 @@ def test_a_debugger_context_holds_what_hooks_read(kind: str, detector: Detector,
     imported = load(dumped(model, tmp_path / "dump"), tmp_path / "model")
     with trace(model) as recorded:
         model(input_ids=IDS)
-    assert {"input_ids", "position_ids", "embed.tokens", "embed.out", "final_norm.out", "logits", "layers.2.attn.out"} <= set(
-        imported.tensors
-    )
+    assert {
+        "input_ids",
+        "position_ids",
+        "embed.tokens",
+        "embed.out",
+        "final_norm.out",
+        "logits",
+        "layers.2.attn.out",
+    } <= set(imported.tensors)
     for name, tensor in imported.tensors.items():
         if name in recorded.tensors:  # v is in the cache there
             assert np.array_equal(np.asarray(tensor), recorded.tensors[name].numpy()), name
@@ -183,7 +189,7 @@ def test_lines_of_logits_are_in_order(tmp_path: Path) -> None:
     left_by_llama_debug(tmp_path / "data")
     (tmp_path / "data" / "llamacpp-tiny.bin").unlink()
     (tmp_path / "data" / "llamacpp-tiny.txt").write_text("0: 1.5\n2: 3\n")
-    with pytest.raises(ValueError, match="line 2 of llamacpp-tiny.txt must be `1: value`"):
+    with pytest.raises(ValueError, match=r"line 2 of llamacpp-tiny\.txt must be `1: value`"):
         load(tmp_path / "data")
 
 

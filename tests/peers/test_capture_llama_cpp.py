@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
+pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
+
+import llama_cpp
 
 from budgets import assert_within
 from command import ROOT, Locant
@@ -151,6 +153,42 @@ def test_a_made_file_is_silent(arch: str, tmp_path: Path, ask: Any) -> None:
     answer = ask(tmp_path / "one.gguf", recorded)
     assert answer.rules == set()
     assert answer.passed >= {"R101", "R106", "R107", "B102"}
+
+
+@pytest.mark.parametrize("arch", ["gpt2", "bloom"])
+def test_positions_that_are_added_or_bias_scores_are_silent(arch: str, tmp_path: Path, ask: Any) -> None:
+    path = added_or_biased(tmp_path / "one.gguf", arch)
+    recorded = record_rows(path, [list(range(3, 30)), [5, 6, 7]], steps=2)
+    where = "embed.positions" if arch == "gpt2" else "layers.0.attn.bias"
+    assert {where, f"step.2/{where}"} <= set(recorded.tensors)
+    answer = ask(path, recorded)
+    assert answer.rules <= {"C102"}  # every made file states a width of rotation
+    assert answer.passed >= {"B102", "B103", "B110", "P103" if arch == "gpt2" else "B101"}
+
+
+def added_or_biased(path: Path, arch: str) -> Path:
+    """One layer with q, k and v in one matrix, and no rotation."""
+    rng, hidden = np.random.default_rng(3), 64
+
+    def random(*shape: int) -> Any:
+        return rng.standard_normal(shape).astype(np.float32) * np.float32(0.1)
+
+    tensors: dict[str, Any] = {f"blk.0.{name}.weight": None for name in ("attn_q", "attn_k", "attn_v", "ffn_gate")}
+    tensors |= {
+        "token_embd.weight": random(32, hidden) * 10, "blk.0.attn_qkv.weight": random(3 * hidden, hidden),
+        "blk.0.attn_output.weight": random(hidden, hidden), "blk.0.ffn_up.weight": random(32, hidden),
+        "blk.0.ffn_down.weight": random(hidden, 32), "blk.0.attn_qkv.bias": random(3 * hidden),
+        "blk.0.ffn_up.bias": random(32),
+    }  # fmt: skip
+    for name in ("blk.0.attn_output", "blk.0.attn_norm", "blk.0.ffn_norm", "blk.0.ffn_down", "output_norm"):
+        tensors[f"{name}.bias"] = random(hidden)
+    if arch == "gpt2":
+        tensors["position_embd.weight"] = random(512, hidden)
+    else:
+        tensors |= {"token_embd_norm.weight": np.ones(hidden, np.float32), "token_embd_norm.bias": random(hidden)}
+    keys = {"attention.layer_norm_epsilon": 1e-5, "context_length": 512}
+    write_gguf(path, arch, Probe(16, 4, (0, 1, 2)), keys, tensors)
+    return path
 
 
 # -- refusals

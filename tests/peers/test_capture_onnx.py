@@ -15,15 +15,16 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnx", reason="onnx is not installed")
-torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch", reason="torch is not installed")
 
+import torch
+from onnx_llama import Form, write
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from budgets import assert_within
 from command import ROOT, Locant
 from locant.capture.onnx import Session, record_rows
 from locant.capture.recorder import Recorder
-from onnx_llama import Form, write
 
 DATA = Path(os.environ.get("LOCANT_DATA", ROOT.parent / "shared" / "data"))
 WRITTEN = [Form(), Form("com.microsoft"), Form("com.microsoft", "Attention"), Form("ai.onnx", "Attention")]
@@ -192,7 +193,7 @@ def test_an_exported_family_is_silent(family: str, tmp_path: Path, ask: Any) -> 
 def exported(model: Any, path: Path) -> None:
     """By the tracing exporter, which writes rotations and attention out."""
 
-    class Plain(torch.nn.Module):  # type: ignore[misc,name-defined]
+    class Plain(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.inner = model
@@ -260,5 +261,5 @@ def test_a_model_takes_ids(tmp_path: Path) -> None:
     out = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "one", [given], [out])
     onnx.save(helper.make_model(graph), str(tmp_path / "model.onnx"))
-    with pytest.raises(ValueError, match="takes input_ids, model.onnx takes x"):
+    with pytest.raises(ValueError, match=r"takes input_ids, model\.onnx takes x"):
         Session(tmp_path / "model.onnx")

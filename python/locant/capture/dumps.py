@@ -22,16 +22,16 @@ def load(path: str | Path, model: str | Path | None = None) -> Recorder:
     if path.is_dir() and any(path.glob("*_debug_tree*.json")):
         return load_debugger(path, None if model is None else Path(model))
     if path.is_dir():
-        found = sorted(
-            one for one in path.glob("llamacpp-*") if one.suffix in (".bin", ".txt") and not _beside(one)
-        )
+        found = sorted(one for one in path.glob("llamacpp-*") if one.suffix in (".bin", ".txt") and not _beside(one))
         stems = {one.with_suffix("") for one in found}
         if len(stems) != 1:
             raise ValueError(f"dumps: {path} must hold one dump of a tool that is known, there are {len(stems)}")
         return load_llama_debug(found[0])
     if path.is_file() and path.name.startswith("llamacpp-"):
         return load_llama_debug(path)
-    raise ValueError(f"dumps: {path} must be the directory of a debugger context or a file of llama-debug, it is neither")
+    raise ValueError(
+        f"dumps: {path} must be the directory of a debugger context or a file of llama-debug, it is neither"
+    )
 
 
 def _beside(path: Path) -> bool:

@@ -151,9 +151,9 @@ def _put_heads(recorder: Recorder, dump: _Dump, heads: dict[str, int]) -> None:
     turned = recorder.get("rope.cos") is not None
     for (layer, word), made in sorted(found.items()):
         name = "v" if word == "v" else f"{word}_pre"
-        key = made.get("norm", made.get("proj"))
-        if key is None or (word != "v" and not turned):
+        if word != "v" and not turned:
             continue
+        key = made.get("norm") or made["proj"]
         tensor = dump.tensor(key)
         if len(tensor.shape) == 3 and heads and tensor.shape[-1] % heads[word] == 0:
             tensor = tensor.reshape(*tensor.shape[:2], heads[word], -1)

@@ -64,7 +64,7 @@ class Stack:
     @property
     def embedding(self) -> nn.Module:
         """What tokens are looked up in."""
-        found: nn.Module = self.whole.get_input_embeddings()  # type: ignore[operator]
+        found: nn.Module = self.whole.get_input_embeddings()
         return found
 
     @property

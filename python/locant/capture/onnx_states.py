@@ -67,9 +67,7 @@ def _entry(graph: Graph, found: States, lookups: dict[str, Node]) -> str:
                     found.types = other
                 else:
                     found.positions, found.indices = other, _counted(graph, lookup.input[1])
-        elif node.op_type == "Mul" and not any(graph.is_size(one) for one in node.input):
-            return name
-        elif node.op_type not in SAME | NORMS | {"Mul"}:
+        elif not (node.op_type in SAME | NORMS or (node.op_type == "Mul" and any(map(graph.is_size, node.input)))):
             return name
         name = node.output[0]
 

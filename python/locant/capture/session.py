@@ -403,7 +403,7 @@ class Session:
 
     def _scored(self, score: nn.Module, states: torch.Tensor) -> None:
         if states.dim() == 3:
-            self.scored = states.detach().clone(), nn.functional.linear(states, score.weight)  # type: ignore[arg-type]
+            self.scored = states.detach().clone(), nn.functional.linear(states, score.weight)
 
     def _answered(self, out: Any) -> None:
         """The whole model's answer."""
