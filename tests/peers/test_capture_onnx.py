@@ -40,7 +40,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         "rope_type": "default", "rope_theta": 20000.0, "partial_rotary_factor": 0.5}}),
     "gptj": ("gptj", {"n_embd": 64, "n_layer": 3, "n_head": 4, "rotary_dim": 8, "n_positions": 64}),
     "gpt2": ("gpt2", {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 64}),
-    "opt": ("opt", {"ffn_dim": 40, "word_embed_proj_dim": 48, "head_dim": 8}),
+    "opt": ("opt", {"ffn_dim": 40, "word_embed_proj_dim": 48, "head_dim": 8, "num_key_value_heads": 6}),
     "bloom": ("bloom", {"n_layer": 3, "n_head": 6}),
 }  # fmt: skip
 BASE = {"vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "head_dim": 12,
@@ -190,10 +190,83 @@ def test_an_exported_family_is_silent(family: str, tmp_path: Path, ask: Any) -> 
     assert {"B102", "B103"} | ({"R101", "R106", "T101"} if turned else set()) <= set(answer.passed)
 
 
+@pytest.mark.parametrize("family", ["llama", "gemma2", "gpt_neox", "gpt2", "bloom"])
+def test_a_graph_that_onnxruntime_optimised_is_silent(family: str, tmp_path: Path, ask: Any) -> None:
+    """Scales fall into the products; the rest is found as before."""
+    import onnxruntime
+
+    model = made(family)
+    model.save_pretrained(tmp_path)
+    exported(model, tmp_path / "model.onnx")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), options)
+    plain, fused = (record_rows(tmp_path / name, ROWS) for name in ("model.onnx", "optimised.onnx"))
+    assert fused.left_out == []
+    assert set(fused.tensors) == set(plain.tensors)
+    assert ask(tmp_path, fused).rules == {}
+
+
+def test_what_is_recorded_is_what_hooks_read(tmp_path: Path) -> None:
+    """The tensors of a graph and those of the model it was exported from, by name."""
+    from locant.capture.transformers import trace
+
+    for family in ("llama", "gemma2", "gptj", "opt"):
+        model = made(family)
+        exported(model, tmp_path / "model.onnx")
+        graph = record_rows(tmp_path / "model.onnx", ROWS[:1])
+        with trace(model) as hooked:
+            model(torch.tensor(ROWS[:1]))
+        compared = 0
+        for name, tensor in graph.tensors.items():
+            if name not in hooked.tensors or tensor.dtype.kind != "f" or name.startswith("rope"):
+                continue
+            compared += 1
+            theirs = hooked.tensors[name].numpy()
+            seen = theirs > torch.finfo(torch.float32).min / 2 if name.endswith("scores") else np.isfinite(theirs)
+            assert_within(tensor[seen], theirs[seen], "conformance_family", f"{family}: {name}")
+        assert compared >= 3 * 4, family
+
+
+def test_an_exported_encoder_is_silent(tmp_path: Path, ask: Any) -> None:
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(3)
+    sizes = {key: BASE[key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "intermediate_size")}
+    config = BertConfig(**sizes, num_attention_heads=6, max_position_embeddings=64, attn_implementation="eager")
+    model = BertModel(config).eval()
+    model.save_pretrained(tmp_path)
+
+    class Plain(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = model
+
+        def forward(self, ids: Any, mask: Any, types: Any) -> Any:
+            return self.inner(input_ids=ids, attention_mask=mask, token_type_ids=types).last_hidden_state
+
+    ids = torch.randint(5, 90, (2, 9))
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Plain().eval(), (ids, torch.ones_like(ids), torch.zeros_like(ids)), str(tmp_path / "model.onnx"),
+            input_names=names, output_names=["states"], dynamic_axes={one: {0: "batch", 1: "tokens"} for one in names},
+            dynamo=False, opset_version=17,
+        )  # fmt: skip
+    recorded = record_rows(tmp_path / "model.onnx", ROWS, pad="right", stack="encoder")
+    assert {"embed.types", "embed.positions", "layers.1.out", "layers.2.attn.scores"} <= set(recorded.tensors)
+    answer = ask(tmp_path, recorded)
+    assert answer.rules == {}
+    assert {"B102", "B103", "E107", "P103"} <= set(answer.passed)
+
+
 def exported(model: Any, path: Path) -> None:
     """By the tracing exporter, which writes rotations and attention out."""
 
-    class Plain(torch.nn.Module):  # type: ignore[misc]
+    class Plain(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.inner = model
@@ -209,7 +282,7 @@ def exported(model: Any, path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            Plain(), (ids, mask, (mask.cumsum(-1) - 1).clamp(min=0)), str(path), input_names=names,
+            Plain().eval(), (ids, mask, (mask.cumsum(-1) - 1).clamp(min=0)), str(path), input_names=names,
             output_names=["logits"], dynamic_axes={one: {0: "batch", 1: "tokens"} for one in [*names, "logits"]},
             dynamo=False, opset_version=17,
         )  # fmt: skip

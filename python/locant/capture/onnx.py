@@ -267,12 +267,16 @@ def _empty(info: Any, rows: int) -> Array:
     return np.zeros((rows, extents[1], 0, extents[3]), ELEMENTS[kind.elem_type])
 
 
-def record_rows(path: str | Path, rows: Rows | Array, *, steps: int = 0, pad: str = "left") -> Recorder:
-    """Records a prompt of rows, filled up on one side, and greedy decode steps behind it.
+def record_rows(
+    path: str | Path, rows: Rows | Array, *, steps: int = 0, pad: str = "left", stack: str = ""
+) -> Recorder:
+    """Records a prompt of rows, filled up on one side, and greedy decode steps behind it. stack: "encoder" for a model
+    whose tokens all see each other, which no graph says.
 
     ValueError where the model has inputs that are not known, or no past for decode steps.
     """
     given, session = prompt("onnx", rows, pad), Session(path)
+    session.recorder.stack = stack
     inputs, past = session.graph.inputs, session.past
     unknown = [
         name for name in inputs if name not in FED and name not in past and name not in session.graph.initializers

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from locant.capture.onnx_graph import SAME, Graph, Node, attribute, set_attribute
+from locant.capture.onnx_graph import PRODUCTS, SAME, Graph, Node, attribute, set_attribute
 from locant.capture.onnx_rotations import Rotation, rotations
 
 LAYER = re.compile(r"(?:layers?|blocks?|h)[._/](\d+)(?=[._/]|$)")
@@ -84,7 +84,7 @@ def _number(node: Node) -> int | None:
 
 
 def _explicit(graph: Graph, softmax: Node, turned: Mapping[str, Rotation]) -> Attention | None:
-    sums = [node for node in _forward(graph, softmax.output[0]) if node.op_type == "MatMul"]
+    sums = [node for node in _forward(graph, softmax.output[0]) if node.op_type in PRODUCTS]
     product = _product(graph, softmax.input[0])
     if not sums or product is None:
         return None
@@ -105,7 +105,7 @@ def _forward(graph: Graph, name: str) -> list[Node]:
     for node in graph.takers(name):
         if node.op_type in SAME | {"Slice", "Reshape"}:
             found += _forward(graph, node.output[0])
-        elif node.op_type != "MatMul" or node.input[0] == name:
+        elif node.op_type not in PRODUCTS or node.input[0] == name:
             found.append(node)
     return found
 
@@ -118,7 +118,7 @@ def _product(graph: Graph, scores: str) -> Node | None:
             node = graph.producer.get(name)
             if node is None:
                 continue
-            if node.op_type == "MatMul" and not any(graph.is_weight(one) for one in node.input):
+            if node.op_type in PRODUCTS and not any(graph.is_weight(one) for one in node.input):
                 return node
             if node.op_type in ON_THE_WAY:
                 following += [one for one in node.input if one and not graph.is_size(one)]

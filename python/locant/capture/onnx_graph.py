@@ -15,6 +15,7 @@ from onnx import external_data_helper, numpy_helper
 Node = Any
 SAME = frozenset({"Cast", "Identity", "Dropout"})  # one value for another
 RESHAPED = SAME | {"Unsqueeze", "Squeeze", "Reshape", "Flatten", "Expand"}  # the values, in another shape
+PRODUCTS = frozenset({"MatMul", "FusedMatMul"})
 SIZES = frozenset({"Shape", "Size", "Constant", "ConstantOfShape"})  # nothing of the tensors' values behind them
 WALK = 4096  # tensors looked at in one walk backwards
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from locant.capture.onnx_attention import Attention
-from locant.capture.onnx_graph import RESHAPED, SAME, Graph, Node
+from locant.capture.onnx_graph import PRODUCTS, RESHAPED, SAME, Graph, Node
 
 NORMS = frozenset({"LayerNormalization", "SimplifiedLayerNormalization", "RMSNormalization"})
 SKIPS = frozenset({"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"})
@@ -45,7 +45,7 @@ def states(graph: Graph, layers: Sequence[Attention]) -> States:
     head = graph.producer.get(graph.back(found.logits, RESHAPED)) if found.logits else None
     while head is not None and head.op_type in ("Add", "Mul", "Div", "Tanh"):  # a bias, a scale, a softcap
         head = next((graph.producer.get(graph.back(one, RESHAPED)) for one in head.input if graph.op(one)), None)
-    if head is not None and head.op_type in ("MatMul", "Gemm", "MatMulNBits"):
+    if head is not None and head.op_type in PRODUCTS | {"Gemm", "MatMulNBits"}:
         found.final = graph.back(head.input[0], frozenset({"Reshape", "Identity"}))
     return found
 
@@ -128,8 +128,17 @@ def _layers(graph: Graph, found: States, stream: list[str], layers: Sequence[Att
         if node is not None and node.op_type == "Add" and end == starts[index] + 2:
             back = {graph.back(x, SAME): x for x in node.input}
             back.pop(graph.back(stream[starts[index]], SAME), None)
-            if len(back) == 1:
+            if len(back) == 1 and _is_projection(graph, next(iter(back))):
                 found.branches[one.layer] = next(iter(back.values()))
+
+
+def _is_projection(graph: Graph, name: str) -> bool:
+    """From a matrix and perhaps a bias; a norm behind attention is not part of it."""
+    node = graph.producer.get(graph.back(name, SAME | {"Reshape"}))
+    if node is not None and node.op_type == "Add" and any(graph.is_weight(one) for one in node.input):
+        other = next(one for one in node.input if not graph.is_weight(one))
+        node = graph.producer.get(graph.back(other, SAME))
+    return node is not None and node.op_type in PRODUCTS | {"Gemm", "FusedGemm", "MatMulNBits"}
 
 
 def _reached(graph: Graph, name: str, stream: dict[str, int]) -> list[str]:
