@@ -12,7 +12,7 @@ import transformers
 from transformers import AutoConfig
 
 from detector import Answer, Detector
-from locant.capture.transformers import Recorder, trace
+from locant.capture.transformers import Recorder, load_model, record_rows, trace
 
 SIZES: dict[str, Any] = {
     "vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 40,
@@ -221,3 +221,43 @@ def test_the_pooled_state_is_that_of_the_token_that_is_classified() -> None:
     states = model.model(**batch(0)).last_hidden_state
     assert torch.equal(recorded.tensors["pooled"], torch.stack([states[0, 10], states[1, 7]]))
     assert recorded.stack == ""
+
+
+# -- rows
+
+
+@pytest.mark.parametrize("pad", ["left", "right"])
+def test_rows_of_a_decoder_from_files(pad: str, detector: Detector, tmp_path: Path) -> None:
+    keys = {key: value for key, value in SIZES.items() if key != "type_vocab_size"}
+    made("LlamaForCausalLM", "llama", {**keys, "num_key_value_heads": 2}).save_pretrained(tmp_path)
+    model = load_model(tmp_path)
+    assert type(model).__name__ == "LlamaForCausalLM"
+    recorded = record_rows(model, [list(range(5, 25)), [7, 8, 9]], steps=2, pad=pad)
+    gap = recorded.tensors["attention_mask"][1, 3:] if pad == "right" else recorded.tensors["attention_mask"][1, :17]
+    assert gap.sum() == 0
+    assert recorded.tensors["step.2/layers.0.cache.k"].shape[1] == 22
+    answer = asked(detector, tmp_path, model, recorded)
+    assert answer.loud() == [], answer.text()
+    assert {"R101", "R106", "P103", "P104", "P105", "B103"} <= set(answer.passed)
+
+
+def test_rows_of_both_stacks_from_files(detector: Detector, tmp_path: Path) -> None:
+    pair("t5").save_pretrained(tmp_path)
+    model = load_model(tmp_path)
+    recorded = record_rows(model, [list(range(5, 25)), [7, 8, 9]], steps=2, pad="right")
+    assert recorded.tensors["encoder.input_ids"].shape == (2, 20)
+    assert recorded.tensors["step.2/layers.2.cross.scores"].shape == (2, 6, 1, 20)
+    assert asked(detector, tmp_path, model, recorded).loud() == []
+
+
+def test_an_encoder_takes_no_decode_steps(tmp_path: Path) -> None:
+    made("BertModel", "bert", SIZES).save_pretrained(tmp_path)
+    model = load_model(tmp_path)
+    assert record_rows(model, [[5, 6, 7]]).stack == "encoder"
+    with pytest.raises(ValueError, match="an encoder has one pass"):
+        record_rows(model, [[5, 6, 7]], steps=1)
+
+
+def test_padding_stands_on_a_side() -> None:
+    with pytest.raises(ValueError, match="padding stands left or right, got middle"):
+        record_rows(made("BertModel", "bert", SIZES), [[5, 6, 7]], pad="middle")
