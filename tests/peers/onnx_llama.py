@@ -20,11 +20,13 @@ HIDDEN = -1e9
 @dataclass(frozen=True)
 class Form:
     """rotary: "ai.onnx" or "com.microsoft"; attention: "written" (MatMul, Softmax, MatMul), "Attention" or
-    "GroupQueryAttention", which rotates itself."""
+    "GroupQueryAttention", which rotates itself. flat: heads lie side by side, in GroupQueryAttention those of q, k
+    and v too."""
 
     rotary: str = "ai.onnx"
     attention: str = "written"
     interleaved: bool = False
+    flat: bool = False
     theta: float = 0.0
     """Of the caches; 0 = the model's."""
 
@@ -95,10 +97,11 @@ def write(model: Any, path: Path, form: Form, *, outside: bool = False) -> Path:
         out: str = made.op("Transpose", cut, perm=[0, 2, 1, 3])
         return out
 
-    def rotate(x: str) -> str:
+    def rotate(x: str, count: int) -> str:
         order = (x, cos, sin, places) if form.rotary == "ai.onnx" else (x, places, cos, sin)
         domain = "" if form.rotary == "ai.onnx" else MICROSOFT
-        out: str = made.op("RotaryEmbedding", *order, domain=domain, interleaved=int(form.interleaved))
+        more = {"num_heads": count} if form.flat and form.rotary == "ai.onnx" else {}
+        out: str = made.op("RotaryEmbedding", *order, domain=domain, interleaved=int(form.interleaved), **more)
         return out
 
     x = made.op("Gather", made.weight("model.embed_tokens.weight", weights["model.embed_tokens.weight"]), ids)
@@ -113,13 +116,20 @@ def write(model: Any, path: Path, form: Form, *, outside: bool = False) -> Path:
             counts = made.op("ReduceSum", mask, made.number(1), keepdims=0)
             last = made.op("Cast", made.op("Sub", counts, made.number(1)), to=TensorProto.INT32)
             slots = made.op("Cast", made.op("Shape", mask, start=1, end=2), to=TensorProto.INT32)
+            if form.flat:
+                q, k, v = made.op("Concat", q, k, v, axis=2), "", ""
             attended, *present = made.op(
                 "GroupQueryAttention", q, k, v, *past, last, slots, cos, sin, outputs=3, domain=MICROSOFT,
                 name=f"layers.{layer}.attention", num_heads=heads, kv_num_heads=kv, do_rotary=1,
                 rotary_interleaved=int(form.interleaved), scale=scale,
             )  # fmt: skip
+        elif form.flat:
+            attended, *present = made.op(
+                "Attention", rotate(q, heads), rotate(k, kv), v, bias, *past, outputs=3, scale=scale,
+                name=f"layers.{layer}.attention", q_num_heads=heads, kv_num_heads=kv,
+            )  # fmt: skip
         else:
-            q, k, v = rotate(split(q, heads)), rotate(split(k, kv)), split(v, kv)
+            q, k, v = rotate(split(q, heads), heads), rotate(split(k, kv), kv), split(v, kv)
             if form.attention == "Attention":
                 attended, *present = made.op(
                     "Attention", q, k, v, bias, *past, outputs=3, scale=scale, name=f"layers.{layer}.attention"

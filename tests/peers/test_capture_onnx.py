@@ -27,8 +27,9 @@ from locant.capture.onnx import Session, record_rows
 from locant.capture.recorder import Recorder
 
 DATA = Path(os.environ.get("LOCANT_DATA", ROOT.parent / "shared" / "data"))
-WRITTEN = [Form(), Form("com.microsoft"), Form("com.microsoft", "Attention"), Form("ai.onnx", "Attention")]
-GROUPED = Form(attention="GroupQueryAttention")
+FLAT = [Form(rotary, "Attention", flat=True) for rotary in ("ai.onnx", "com.microsoft")]
+WRITTEN = [Form(), Form("com.microsoft"), Form("com.microsoft", "Attention"), Form("ai.onnx", "Attention"), *FLAT]
+GROUPED = [Form(attention="GroupQueryAttention", flat=flat) for flat in (False, True)]
 ROWS = [list(range(5, 25)), list(range(30, 43))]
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {"head_dim": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 50000.0}}),
@@ -122,9 +123,15 @@ def test_what_is_recorded_is_what_transformers_computes(llama: tuple[Any, Path],
         assert_within(recorded.tensors[f"layers.{layer}.cache.k"], keys, "conformance_family", f"keys {layer}")
 
 
-def test_an_operator_that_rotates_itself_gives_k_alone(llama: tuple[Any, Path], tmp_path: Path, ask: Any) -> None:
+@pytest.mark.parametrize("form", GROUPED, ids=str)
+def test_an_operator_that_rotates_itself_gives_k_alone(
+    form: Form, llama: tuple[Any, Path], tmp_path: Path, ask: Any
+) -> None:
     model, folder = llama
-    recorded = record_rows(write(model, tmp_path / "model.onnx", GROUPED), ROWS[:1], steps=2)
+    recorded = record_rows(write(model, tmp_path / "model.onnx", form), ROWS[:1], steps=2)
+    shapes = {word: recorded.tensors[f"layers.1.attn.{word}"].shape for word in ("q_pre", "k_pre", "k", "v")}
+    assert shapes == {"q_pre": (1, 20, 6, 16)} | dict.fromkeys(("k_pre", "k", "v"), (1, 20, 2, 16))
+    assert recorded.tensors["rope.cos"].shape == (1, 20, 8)
     assert "layers.0.attn.q" not in recorded.tensors
     assert any("layers.0.attn.q:" in one for one in recorded.left_out)
     answer = ask(folder, recorded)
