@@ -132,11 +132,16 @@ def test_an_operator_that_rotates_itself_gives_k_alone(
     shapes = {word: recorded.tensors[f"layers.1.attn.{word}"].shape for word in ("q_pre", "k_pre", "k", "v")}
     assert shapes == {"q_pre": (1, 20, 6, 16)} | dict.fromkeys(("k_pre", "k", "v"), (1, 20, 2, 16))
     assert recorded.tensors["rope.cos"].shape == (1, 20, 8)
+    scores = recorded.tensors["layers.1.attn.scores"]
+    assert np.array_equal(np.isfinite(scores), np.broadcast_to(np.tri(20, dtype=bool), scores.shape))
+    written = record_rows(write(model, tmp_path / "written.onnx", Form()), ROWS[:1]).tensors["layers.1.attn.scores"]
+    seen = np.isfinite(scores)
+    assert_within(scores[seen], written[seen], "conformance_family", "scores")
     assert "layers.0.attn.q" not in recorded.tensors
     assert any("layers.0.attn.q:" in one for one in recorded.left_out)
     answer = ask(folder, recorded)
     assert answer.rules == {}
-    assert {"R101", "R106"} <= set(answer.passed)
+    assert {"R101", "R106", "T101", "B104"} <= set(answer.passed)
 
 
 def test_weights_outside_the_file_stay_there(llama: tuple[Any, Path], tmp_path: Path, ask: Any) -> None:

@@ -40,6 +40,7 @@ class _Pass:
         self.names: dict[str, str] = {}
         self.copies: dict[int, Array] = {}  # address -> heads of the layer that runs, for the rotation's input
         self.scores: Array | None = None
+        self.left_out: set[str] = set()
         self.error: Exception | None = None
 
     def put(self, name: str, value: Array, source: str, *, last: bool = False) -> None:
@@ -49,9 +50,10 @@ class _Pass:
 
     # -- which are wanted
 
-    @staticmethod
-    def wants(tensor: Tensor) -> bool:
+    def wants(self, tensor: Tensor) -> bool:
         base, layer = _parts(tensor.name)
+        if base not in HEADS and tensor.op == "ROPE":
+            self.left_out.add(f"{base}-N (ROPE): a rotation of what is not a whole head")
         if layer is None:
             return base in ENTRY or base in TABLE or base in ENDS
         # a view or a reshaped copy carries its source's name and a word behind it
@@ -216,10 +218,14 @@ class _Context:
         """The prompt, then greedy tokens one by one."""
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self.handle), True)
         passes, given, start = [], ids, 0
-        for _ in range(steps + 1):
+        for step in range(steps + 1):
             done = self.forward(given, start)
             done.found["input_ids"] = np.array([given], np.int64)
             passes.append(done)
+            if step == steps:
+                break
+            if "logits" not in done.found:
+                raise ValueError("llama.cpp: decode steps need a model that gives logits, this one gives none")
             start += len(given)
             given = [int(done.found["logits"][0, -1].argmax())]
         return passes
@@ -262,6 +268,7 @@ def record_rows(
             context.row([int(one) for one in row[mask == 1]], steps)
             for row, mask in zip(given.ids, given.mask, strict=True)
         ]
+    recorder.left_out += sorted(every[0][0].left_out)
     for step in range(steps + 1):
         recorder.step = step
         _joined(recorder, [passes[step] for passes in every], given, pad, step)

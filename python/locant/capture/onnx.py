@@ -109,7 +109,8 @@ class Session:
         if one.present is not None:
             for name, word in zip(one.present, "kv", strict=True):
                 self._tap(name, f"layers.{one.layer}.cache.{word}", lambda x: x.transpose(0, 2, 1, 3))
-        self._tap(one.scores, f"{at}.scores", self._scores)
+        grouped = one.node.op_type == "GroupQueryAttention"
+        self._tap(one.scores, f"{at}.scores", self._causal_scores if grouped else self._scores)
         self._tap(one.probs, f"{at}.probs", self._scores)
 
     def _find_packed(self, at: str, one: Attention) -> None:
@@ -192,6 +193,15 @@ class Session:
             return None
         whole = x.reshape(rows, -1, *x.shape[-2:])
         return whole[..., : self._width] if whole.shape[-1] > self._width else whole
+
+    def _causal_scores(self, x: Array) -> Array | None:
+        """The operator leaves 0 where it does not look: -inf in a trace."""
+        whole = self._scores(x)
+        if whole is None:
+            return None
+        tokens, slots = whole.shape[-2:]
+        later = np.arange(slots) > np.arange(slots - tokens, slots)[:, None]
+        return np.where(later & (whole == 0), -np.inf, whole).astype(whole.dtype)
 
     def _table(self, x: Array) -> Array | None:
         rows, tokens = self._shape
