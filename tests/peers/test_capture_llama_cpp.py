@@ -91,12 +91,17 @@ def test_uneven_rows_are_silent(pad: str, model: Path, ask: Any) -> None:
     recorded = record_rows(model, ROWS, steps=2, pad=pad)
     assert recorded.tensors["attention_mask"].sum(1).tolist() == [len(row) for row in ROWS]
     gap = slice(0, 27) if pad == "left" else slice(4, 31)
-    assert np.isnan(recorded.tensors["layers.0.attn.q"][1, gap]).all()
-    assert np.isnan(recorded.tensors["layers.0.cache.k"][1, gap]).all()
+    assert not recorded.tensors["layers.0.attn.q"][1, gap].any()
+    assert not recorded.tensors["layers.0.cache.k"][1, gap].any()
     assert (recorded.tensors["step.1/layers.0.attn.scores"][1, :, 0, gap] == -np.inf).all()
     answer = ask(model, recorded)
     assert answer.rules == set()
     assert answer.passed >= {*ROTATED, "B103", "P104", "P105"}
+    assert ask(model, record_rows(model, ROWS, pad=pad)).passed >= {"R101", "R106", "B102", "B103"}
+
+
+def test_another_theta_of_uneven_rows_is_named(model: Path, ask: Any) -> None:
+    assert ask(model, record_rows(model, ROWS, steps=2, rope_freq_base=50000.0)).rules == {"R106"}
 
 
 def test_it_is_what_locant_computes(model: Path, locant: Locant) -> None:

@@ -257,7 +257,7 @@ def record_rows(
     """Records a prompt of rows and greedy decode steps behind it.
 
     settings: fields of llama_context_params, such as rope_freq_base. Uneven rows stand padded in the trace, their
-    padding NaN (scores: -inf); in llama.cpp each ran alone. ValueError where the file or a setting is refused.
+    padding 0 (scores: -inf); in llama.cpp each ran alone. ValueError where the file or a setting is refused.
     """
     path = Path(path)
     given = prompt("llama.cpp", rows, pad)
@@ -291,9 +291,7 @@ def _joined(recorder: Recorder, rows: list[_Pass], given: Prompt, pad: str, step
 
 def _filled(name: str, part: Array, tokens: int, width: int, prompt_width: int, pad: str) -> Array:
     """Axes of tokens and of slots made as long as those of the longest row."""
-    fill: float = -np.inf if name.endswith(("scores", "bias")) else np.nan
-    if part.dtype.kind == "i":
-        fill = 0
+    fill = -np.inf if name.endswith(".scores") else 0
     scored = name.endswith((".scores", ".probs", ".bias"))
     cached = ".cache." in name
     axes = {2: tokens, 3: width} if scored else {1: width if cached else tokens}
