@@ -100,7 +100,7 @@ def write(model: Any, path: Path, form: Form, *, outside: bool = False) -> Path:
     def rotate(x: str, count: int) -> str:
         order = (x, cos, sin, places) if form.rotary == "ai.onnx" else (x, places, cos, sin)
         domain = "" if form.rotary == "ai.onnx" else MICROSOFT
-        more = {"num_heads": count} if form.flat and form.rotary == "ai.onnx" else {}
+        more: dict[str, Any] = {"num_heads": count} if form.flat and form.rotary == "ai.onnx" else {}
         out: str = made.op("RotaryEmbedding", *order, domain=domain, interleaved=int(form.interleaved), **more)
         return out
 
