@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
     from locant.capture.transformers import Recorder
 
-__version__: str = _locant.__version__
+__version__: str = _locant.version()
 
 
 def trace(model: Any) -> AbstractContextManager[Recorder]:

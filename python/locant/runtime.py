@@ -49,7 +49,7 @@ class Runtime(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """"transformers 5.24.0"."""
+        """ "transformers 5.24.0"."""
 
     @property
     @abstractmethod
@@ -96,9 +96,7 @@ class _Fed:
             raise SpecError(f"forward: ids must have the session's {self.ids.shape[0]} rows, got {rows}")
         now = np.ones_like(ids) if mask is None else np.asarray(mask, dtype=np.int64)
         if now.ndim != 2 or now.shape[0] != rows or now.shape[1] < tokens:
-            raise SpecError(
-                f"forward: mask must be [{rows}, S] with S of at least {tokens}, got {list(now.shape)}"
-            )
+            raise SpecError(f"forward: mask must be [{rows}, S] with S of at least {tokens}, got {list(now.shape)}")
         now = now[:, now.shape[1] - tokens :]
         content = ids[now != 0]
         if content.size and (content.min() < 0 or content.max() >= self.vocab):
@@ -106,9 +104,7 @@ class _Fed:
             raise IndexError(f"forward: token {bad} is outside vocab {self.vocab}")
         held = np.zeros(rows, dtype=np.int64) if self.mask is None else self.mask.sum(1)
         if (held + now.sum(1)).max(initial=0) > self.capacity:
-            raise IndexError(
-                f"forward: {int((held + now.sum(1)).max())} tokens are past the capacity {self.capacity}"
-            )
+            raise IndexError(f"forward: {int((held + now.sum(1)).max())} tokens are past the capacity {self.capacity}")
         if positions is None:
             first = self._next(rows)
             counted = np.where(now != 0, first[:, None] + now.cumsum(1) - 1, 0)
@@ -211,12 +207,12 @@ class _TransformersSession(RuntimeSession):
         # a refused call must leave the cache as it was
         cache = copy.deepcopy(self._cache)
         if cache is not None:
-            given["past_key_values"] = cache
+            given[runtime.cache_name] = cache
         with torch.no_grad():
             answer = runtime.model(**given)
         logits = checked_logits(answer.logits, (*np.asarray(ids).shape, runtime.vocab))
         logits[now == 0] = np.nan
-        self._fed, self._cache = fed, answer.past_key_values
+        self._fed, self._cache = fed, getattr(answer, runtime.cache_name)
         return logits
 
     def fork(self) -> RuntimeSession:
@@ -227,8 +223,10 @@ class _TransformersRuntime(Runtime):
     def __init__(self, model: Any) -> None:
         import transformers
 
+        from locant.capture.transformers import cache_argument
         from locant.sources import inspect
 
+        self.cache_name = cache_argument(model)
         self.model = model.eval()
         self._name = f"transformers {transformers.__version__}"
         parameters = python_inspect.signature(model.forward).parameters

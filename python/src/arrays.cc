@@ -11,9 +11,8 @@ namespace {
 
 std::string kind_of(nb::handle object) {
   std::string kind = nb::cast<std::string>(nb::str(object.type().attr("__name__")));
-  if (nb::hasattr(object, "device")) kind += fmt::format(" on {}", nb::str(object.attr("device")).c_str());
-  if (nb::hasattr(object, "requires_grad") && nb::cast<bool>(nb::bool_(object.attr("requires_grad"))))
-    kind += " that requires a gradient (detach it first)";
+  if (nb::hasattr(object, "device"))
+    kind += fmt::format(" on {}", nb::cast<std::string>(nb::str(nb::handle(object.attr("device")))));
   return kind;
 }
 
@@ -35,11 +34,24 @@ std::optional<DType> dtype_of(nb::dlpack::dtype dtype) {
   return std::nullopt;
 }
 
+/// Whether torch would lose a gradient here.
+bool wants_gradient(nb::handle object) {
+  return nb::hasattr(object, "requires_grad") && nb::cast<bool>(object.attr("requires_grad")) &&
+         nb::cast<bool>(nb::module_::import_("torch").attr("is_grad_enabled")());
+}
+
 template <class Held>
 Held imported(nb::handle object, std::string_view who, std::string_view name, std::string_view what) {
+  if (wants_gradient(object)) {
+    throw SpecError(
+        fmt::format("{}: {} requires a gradient, which no operation gives; detach it, or use torch.no_grad()",
+                    who, name));
+  }
   Held held;
-  if (!nb::try_cast<Held>(object, held, false))
+  if (!nb::try_cast<Held>(object, held, false)) {
+    PyErr_Clear();
     throw SpecError(fmt::format("{}: {} must be {} on the CPU, got {}", who, name, what, kind_of(object)));
+  }
   if (held.device_type() != nb::device::cpu::value)
     throw SpecError(fmt::format("{}: {} must be {} on the CPU, got {}", who, name, what, kind_of(object)));
   return held;

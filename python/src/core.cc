@@ -51,9 +51,11 @@ void translate_file_error(const std::exception_ptr& pointer, void* type) {
   }
 }
 
-void translate_usage_error(const std::exception_ptr& pointer, void* type) {
+void translate_spec_error(const std::exception_ptr& pointer, void* type) {
   try {
     std::rethrow_exception(pointer);
+  } catch (const SpecError& error) {
+    PyErr_SetString(static_cast<PyObject*>(type), error.what());
   } catch (const cli::UsageError& error) {
     PyErr_SetString(static_cast<PyObject*>(type), error.what());
   }
@@ -94,14 +96,18 @@ nb::object numpy_of(std::vector<float> values, const std::vector<std::size_t>& s
 }
 
 void bind_core(nb::module_& m) {
-  m.attr("__version__") = text(version());
-  const nb::exception<SpecError> spec_error(m, "SpecError", PyExc_ValueError);
-  nb::register_exception_translator(translate_usage_error, spec_error.ptr());
-  const nb::object file_error = nb::steal(
-      PyErr_NewExceptionWithDoc("locant._locant.FileError",
-                                "A file that cannot be read, written or believed: `path`, and `offset` in "
-                                "bytes where it is known.",
-                                PyExc_OSError, nullptr));
+  m.def(
+      "version", [] { return text(version()); }, "The version of the library.");
+  const nb::object spec_error = nb::steal(PyErr_NewExceptionWithDoc(
+      "locant._locant.SpecError",
+      "A config, spec, shape or argument that breaks a rule: \"who: rule, what we got\".", PyExc_ValueError,
+      nullptr));
+  m.attr("SpecError") = spec_error;
+  nb::register_exception_translator(translate_spec_error, spec_error.ptr());
+  const nb::object file_error = nb::steal(PyErr_NewExceptionWithDoc(
+      "locant._locant.FileError",
+      "A file that cannot be read, written or believed: `path`, and `offset` in bytes where it is known.",
+      PyExc_OSError, nullptr));
   m.attr("FileError") = file_error;
   nb::register_exception_translator(translate_file_error, file_error.ptr());
 

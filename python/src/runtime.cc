@@ -142,8 +142,20 @@ void bind_runtime(nb::module_& m) {
            "shapes. Nothing is fed when it raises.")
       .def(
           "fork",
-          [](const Session& self) { return Session{.session = self.session->fork(), .vocab = self.vocab}; },
-          nb::keep_alive<0, 1>(), "An independent copy of the state.");
+          [](const Session& self) {
+            auto copy = self.session->fork();
+            if (copy == nullptr) throw SpecError("fork: the runtime cannot copy a session");
+            return Session{.session = std::move(copy), .vocab = self.vocab};
+          },
+          nb::keep_alive<0, 1>(), "An independent copy of the state; SpecError where the runtime cannot.");
+  m.def(
+      "open_session",
+      [](nb::object runtime, std::int64_t capacity) {
+        PythonRuntime adapter(std::move(runtime));
+        return Session{.session = adapter.open(capacity), .vocab = adapter.vocab()};
+      },
+      nb::arg("runtime"), nb::arg("capacity"),
+      "A session of a locant.Runtime, driven as the rules drive it.");
 }
 
 }  // namespace locant::python

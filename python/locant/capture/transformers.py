@@ -479,6 +479,11 @@ def load_model(path: str) -> Any:
     return model.eval()
 
 
+def cache_argument(model: Any) -> str:
+    """What a model calls its cache, as an argument and in its answer: transformers 5.24 renamed it."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+
+
 def record_rows(model: Any, rows: list[list[int]], *, steps: int = 0, pad: str = "left") -> Recorder:
     """Records a prompt of rows, filled up on one side, and greedy decode steps behind it, as generate() runs them."""
     if not rows or not all(rows):
@@ -494,7 +499,7 @@ def record_rows(model: Any, rows: list[list[int]], *, steps: int = 0, pad: str =
         ids[index, place] = torch.tensor(row)
         mask[index, place] = 1
     uneven = bool((mask == 0).any())
-    takes = inspect.signature(model.forward).parameters
+    takes, name = inspect.signature(model.forward).parameters, cache_argument(model)
     was_training = model.training
     model.eval()
     try:
@@ -508,9 +513,9 @@ def record_rows(model: Any, rows: list[list[int]], *, steps: int = 0, pad: str =
                     places = (held.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
                     given["position_ids"] = places.to(model.device)
                 if cache is not None:
-                    given["past_key_values"] = cache
+                    given[name] = cache
                 out = model(**given)
-                cache = out.past_key_values
+                cache = getattr(out, name)
                 last = held.shape[1] - 1 - held.flip(-1).argmax(-1) if step == 0 else torch.zeros(len(rows)).long()
                 ids = out.logits.cpu()[torch.arange(len(rows)), last].argmax(-1)[:, None]
                 held = torch.cat([held, torch.ones(len(rows), 1, dtype=held.dtype)], -1)
