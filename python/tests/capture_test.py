@@ -94,6 +94,18 @@ def test_a_padded_batch_with_a_cache_is_recorded_pass_by_pass(attention: str, tm
     assert locant.check(model, trace=path).findings == []
 
 
+@pytest.mark.parametrize("family", ["llama", "bloom", "gpt2"])
+def test_generation_is_recorded(family: str) -> None:
+    model = tiny.model(family)
+    with locant.trace(model) as recorded:
+        made = model.generate(torch.from_numpy(tiny.ids(1, 24)), max_new_tokens=4, do_sample=False, eos_token_id=None)
+    assert recorded.step == made.shape[1] - 24 - 1
+    assert recorded.tensors["step.2/input_ids"].tolist() == [[int(made[0, 25])]]
+    report = locant.check(model, trace=recorded)
+    assert report.findings == []
+    assert "R103" in report.passed or family != "llama"
+
+
 def test_padding_on_the_right_and_arguments() -> None:
     model = tiny.model("gpt2")
     recorded = record_rows(model, [[9, 8, 7], tiny.ids(1, 12)[0].tolist()], steps=1, pad="right")

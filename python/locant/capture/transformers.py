@@ -159,7 +159,7 @@ class _Session:
     # -- installing
 
     def install(self) -> None:
-        model, recorder = self.recorder.model, self.recorder
+        model = self.recorder.model
         self.before(model, self._begin)
         self.after(model, self._logits)
         embedding = model.get_input_embeddings()
@@ -167,7 +167,7 @@ class _Session:
         self.before(self.blocks[0], self._enters)
         head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
         if head is not None:
-            self.before(head, lambda args, _kw: recorder.put("final_norm.out", args[0]))
+            self.before(head, lambda args, _kw: self._final(args[0]))
         for name, module in model.named_modules():
             last = name.rpartition(".")[2]
             if last in POSITION_TABLES and "vis" not in name:
@@ -409,6 +409,11 @@ class _Session:
         state = out[0] if isinstance(out, tuple) else out
         if isinstance(state, torch.Tensor) and state.dim() == 3:
             self.recorder.put(f"layers.{index}.out", state)
+
+    def _final(self, state: torch.Tensor) -> None:
+        """What enters the head; generate() keeps the last token alone, which is no whole tensor."""
+        if state.dim() == 3 and tuple(state.shape[:2]) == self._batch():
+            self.recorder.put("final_norm.out", state)
 
     def _logits(self, out: Any) -> None:
         logits = getattr(out, "logits", None)
