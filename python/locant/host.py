@@ -38,7 +38,7 @@ class RecordJob:
 
 # runtime -> (module with record(job), packages it needs, the line that gets them)
 ADAPTERS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "hf": ("locant.capture.transformers", ("torch", "transformers", "safetensors"), "locant[transformers]"),
+    "hf": ("locant.capture.decoding", ("torch", "transformers", "safetensors"), "locant[transformers]"),
     "onnx": ("locant.capture.onnx", ("onnx", "onnxruntime"), "locant[onnx]"),
     "llama.cpp": ("locant.capture.llama_cpp", ("llama_cpp",), "locant[llama-cpp]"),
 }

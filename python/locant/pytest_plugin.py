@@ -32,7 +32,7 @@ def positions_report(
 
     Scores are recorded where attention has an explicit softmax: under attn_implementation="eager".
     """
-    from locant.capture.transformers import record_rows
+    from locant.capture.decoding import record_rows
     from locant.reports import check
     from locant.runtime import from_transformers
 

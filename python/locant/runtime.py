@@ -85,6 +85,7 @@ class _Fed:
         self.ids: Ids | None = None
         self.mask: Ids | None = None
         self.positions: Ids | None = None  # [axes, B, S]
+        self.stated = False  # were positions ever asked for
 
     def after(self, ids: Ids, mask: Ids | None, positions: Ids | None) -> _Fed:
         """What is fed once this call is done. Nothing changes here."""
@@ -115,6 +116,7 @@ class _Fed:
             if at.ndim != 3 or at.shape[1:] != (rows, tokens):
                 raise SpecError(f"forward: positions must be [axes, {rows}, {tokens}], got {list(at.shape)}")
         fed = _Fed(self.vocab, self.capacity)
+        fed.stated = self.stated or positions is not None
         fed.ids = ids if self.ids is None else np.concatenate([self.ids, ids], 1)
         fed.mask = now if self.mask is None else np.concatenate([self.mask, now], 1)
         fed.positions = np.array(at) if self.positions is None else np.concatenate([self.positions, at], 2)
@@ -128,16 +130,30 @@ class _Fed:
         return np.asarray(held.max(axis=(0, 2)) + 1, dtype=np.int64)
 
 
+def _takes(call: Callable[..., Any]) -> int:
+    """Positional arguments of a callable, 3 at most."""
+    try:
+        python_inspect.signature(call).bind(None, None, None)
+    except TypeError:
+        return 2
+    except ValueError:  # a builtin does not say
+        return 3
+    return 3
+
+
 class _CallableSession(RuntimeSession):
     def __init__(self, call: Callable[..., Any], fed: _Fed) -> None:
         self._call = call
         self._fed = fed
+        self._counts = _takes(call) == 2
 
     def forward(self, ids: Ids, mask: Ids | None = None, positions: Ids | None = None) -> Logits:
         fed = self._fed.after(ids, mask, positions)
         assert fed.ids is not None and fed.mask is not None and fed.positions is not None
+        if self._counts and positions is not None:
+            raise SpecError("forward: this callable takes no positions, got positions")
         at = fed.positions[0] if fed.positions.shape[0] == 1 else fed.positions
-        answer = self._call(fed.ids.copy(), fed.mask.copy(), at.copy())
+        answer = self._call(fed.ids.copy(), fed.mask.copy(), *(() if self._counts else (at.copy(),)))
         logits = checked_logits(answer, (*fed.ids.shape, fed.vocab))
         tokens = np.asarray(ids).shape[1]
         last = logits[:, logits.shape[1] - tokens :].copy()
@@ -171,7 +187,8 @@ def from_callable(f: Callable[..., Any], vocab: int, name: str = "callable") -> 
     """A runtime of any `f(ids, mask, positions) -> logits`: whole sequences, no cache.
 
     ids, mask [B, S] int64 with 1 = token; positions [B, S] ([axes, B, S] where several were asked for), 0 at padding;
-    logits [B, S, vocab] as numpy or torch. A session keeps what it was fed and hands all of it over at each call.
+    logits [B, S, vocab] as numpy or torch. A session keeps what it was fed and hands all of it over at each call. A
+    callable of two arguments, `f(ids, mask)`, counts positions itself.
     """
     if vocab < 1:
         raise SpecError(f"from_callable: vocab must be 1 or more, got {vocab}")
@@ -202,8 +219,7 @@ class _TransformersSession(RuntimeSession):
             "use_cache": True,
         }
         if runtime.takes_positions:
-            at = fed.positions[:, :, start:]
-            given["position_ids"] = torch.from_numpy((at[0] if at.shape[0] == 1 else at).copy()).to(device)
+            given["position_ids"] = runtime.position_ids(fed, given)[..., start:].to(device)
         # a refused call must leave the cache as it was
         cache = copy.deepcopy(self._cache)
         if cache is not None:
@@ -223,7 +239,7 @@ class _TransformersRuntime(Runtime):
     def __init__(self, model: Any) -> None:
         import transformers
 
-        from locant.capture.transformers import cache_argument
+        from locant.capture.decoding import cache_argument
         from locant.sources import inspect
 
         self.cache_name = cache_argument(model)
@@ -235,6 +251,16 @@ class _TransformersRuntime(Runtime):
         text = model.config.get_text_config()
         self._vocab = int(text.vocab_size if head is None else head.weight.shape[0])
         self._end: int | None = inspect(model)["limits"]["hard"]
+
+    def position_ids(self, fed: _Fed, given: dict[str, Any]) -> Any:
+        """Of everything fed: as generate() counts them, so that the model's own count is judged, or as asked for."""
+        import torch
+
+        assert fed.positions is not None
+        count = getattr(self.model, "_prepare_position_ids_for_generation", None)
+        if count is not None and not fed.stated:
+            return count(given["input_ids"], {"attention_mask": given["attention_mask"]})
+        return torch.from_numpy(fed.positions[0] if fed.positions.shape[0] == 1 else fed.positions)
 
     @property
     def name(self) -> str:
@@ -256,12 +282,12 @@ def from_transformers(model: Any) -> Runtime:
     """A runtime of a causal language model of transformers: a model, or the path of one (loaded in f32, eager).
 
     A batch is fed as it stands, padding included, with the attention_mask of everything so far and the position_ids
-    that generate() would count from it (content from 0, padding 0), or those that were asked for; logits at padding
-    become NaN. A session keeps the model's own cache; fork() copies it. The model is put into eval mode and left where
-    it is. A layer that keeps only the last tokens counts padding among them: compare padded rows inside its window.
+    that the model's generate() counts from it, or those that were asked for; logits at padding become NaN. A session
+    keeps the model's own cache; fork() copies it. The model is put into eval mode and left where it is. A layer that
+    keeps only the last tokens counts padding among them: compare padded rows inside its window.
     """
     if isinstance(model, str | os.PathLike):
-        from locant.capture.transformers import load_model
+        from locant.capture.decoding import load_model
 
         model = load_model(os.fspath(model))
     if not hasattr(model, "get_output_embeddings") or not hasattr(model, "config"):

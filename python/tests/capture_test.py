@@ -15,7 +15,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 import locant
 import tiny
-from locant.capture.transformers import record_rows
+from locant.capture.decoding import record_rows
 
 
 def state(model: Any) -> dict[str, Any]:

@@ -15,7 +15,8 @@ import torch
 import locant
 import tiny
 from locant import _locant
-from locant.capture.transformers import Recorder, record_rows
+from locant.capture.decoding import record_rows
+from locant.capture.transformers import Recorder
 
 
 def twice(model: Any) -> Recorder:

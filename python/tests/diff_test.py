@@ -10,7 +10,7 @@ import pytest
 import locant
 import tiny
 from locant import _locant
-from locant.capture.transformers import record_rows
+from locant.capture.decoding import record_rows
 
 
 @pytest.fixture(autouse=True)

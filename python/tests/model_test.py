@@ -19,7 +19,7 @@ from budgets import assert_within
 
 @pytest.mark.parametrize("name", ["rope", "alibi", "learned", "sinusoidal"])
 def test_logits_are_those_of_transformers(name: str) -> None:
-    from locant.capture.transformers import load_model
+    from locant.capture.decoding import load_model
 
     ids = tiny.ids(2, 20)
     with torch.no_grad():

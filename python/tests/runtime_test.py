@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 import locant
 import tiny
-from budgets import assert_within
+from budgets import assert_within, budget
 from locant import _locant
 from locant.runtime import Runtime, from_callable, from_transformers
 
@@ -127,6 +128,38 @@ def test_a_table_ends_and_a_model_may_take_no_positions() -> None:
         bloom.open(0)
     with pytest.raises(ValueError, match="a causal language model or its path, got int"):
         from_transformers(3)
+
+
+def test_a_callable_may_count_for_itself() -> None:
+    model = tiny.model("bloom")
+
+    def call(ids: Any, mask: Any) -> Any:
+        with torch.no_grad():
+            return model(input_ids=torch.from_numpy(ids), attention_mask=torch.from_numpy(mask)).logits
+
+    session = from_callable(call, 97).open(8)
+    logits = session.forward(np.array([[0, 0, 9, 8], [5, 6, 7, 8]]), np.array([[0, 0, 1, 1], [1, 1, 1, 1]]))
+    assert_within(logits[0, 2:], alone(model, [9, 8]), "conformance_padding", "a callable of two")
+    with pytest.raises(locant.SpecError, match="this callable takes no positions"):
+        session.forward(np.array([[1], [2]]), None, np.array([[[1], [2]]]))
+
+
+def test_the_models_own_count_is_judged() -> None:
+    """A model that counts padding too gives other answers in a padded batch; positions that are asked for stand."""
+    model = tiny.model("gpt2")
+
+    def counted(inputs: Any, given: Any) -> Any:
+        return torch.arange(given["attention_mask"].shape[1])[None]
+
+    ids, mask = np.array([[0, 0, 0, 9, 8, 7], [5, 6, 7, 8, 9, 3]]), np.array([[0, 0, 0, 1, 1, 1], [1] * 6])
+    asked = np.array([[[0, 0, 0, 0, 1, 2], [0, 1, 2, 3, 4, 5]]])
+    right = from_transformers(model).open(8).forward(ids, mask)
+    with mock.patch.object(model, "_prepare_position_ids_for_generation", counted):
+        wrong = from_transformers(model).open(8).forward(ids, mask)
+        stated = from_transformers(model).open(8).forward(ids, mask, asked)
+    assert np.array_equal(wrong[1], right[1])
+    assert np.array_equal(stated, right, equal_nan=True)
+    assert np.abs(wrong[0, 3:] - right[0, 3:]).max() > 100 * budget("conformance_padding")
 
 
 def test_a_callable_of_the_wrong_shape_is_told() -> None:
