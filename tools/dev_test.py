@@ -252,7 +252,7 @@ def changed(root: Path) -> set[str]:
 
 def tidy_files(root: Path, everything: bool) -> list[str]:
     """Sources for clang-tidy: all, or those that changed or include a header that changed."""
-    files = [name for name in sources(root, ".cc") if name.startswith(("src/", "cli/", "examples/"))]
+    files = [name for name in sources(root, ".cc") if name.startswith(("src/", "cli/", "examples/", "python/"))]
     if everything:
         return files
     touched = changed(root)
