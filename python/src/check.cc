@@ -39,8 +39,9 @@ struct CheckInput {
 };
 
 CheckReport run_check(const CheckInput& input, std::vector<std::string> traces, std::string recipe,
-                      nb::object runtime, std::vector<std::int64_t> ids, std::vector<std::string> select,
-                      std::vector<std::string> ignore, std::string_view hash) {
+                      const nb::object& runtime, std::vector<std::int64_t> ids,
+                      std::vector<std::string> select, std::vector<std::string> ignore,
+                      std::string_view hash) {
   if (hash != "headers" && hash != "whole")
     throw SpecError(fmt::format("check: hash is headers or whole, got \"{}\"", hash));
   std::unique_ptr<Runtime> adapter;
@@ -186,8 +187,8 @@ void bind_check(nb::module_& m) {
          std::vector<std::int64_t> ids, std::vector<std::string> select, std::vector<std::string> ignore,
          std::string_view hash) {
         return run_check({spec, std::move(weights), against, std::move(against_weights)}, std::move(traces),
-                         std::move(recipe), std::move(runtime), std::move(ids), std::move(select),
-                         std::move(ignore), hash);
+                         std::move(recipe), runtime, std::move(ids), std::move(select), std::move(ignore),
+                         hash);
       },
       nb::arg("spec").none(), nb::arg("weights"), nb::arg("against").none(), nb::arg("against_weights"),
       nb::arg("traces"), nb::arg("recipe"), nb::arg("runtime").none(), nb::arg("ids"), nb::arg("select"),
