@@ -113,7 +113,7 @@ void rotate_into(nb::handle x, nb::handle cos, nb::handle sin, nb::handle out, s
   }
 }
 
-void project_into(nb::handle x, nb::handle weight, std::optional<nb::object> bias, nb::handle out,
+void project_into(nb::handle x, nb::handle weight, const std::optional<nb::object>& bias, nb::handle out,
                   float scale) {
   const Array states = Array::to_read(x, "project", "x");
   const Array rows = Array::to_read(weight, "project", "weight");
@@ -191,8 +191,9 @@ void check_batch(const AttendArrays& a) {
 }
 
 void attend_into(nb::handle q, nb::handle keys, nb::handle values, nb::handle out, std::int64_t first_slot,
-                 float scale, std::optional<nb::object> slopes, std::optional<nb::object> query_positions,
-                 std::optional<nb::object> key_positions, std::optional<nb::object> scores) {
+                 float scale, const std::optional<nb::object>& slopes,
+                 const std::optional<nb::object>& query_positions,
+                 const std::optional<nb::object>& key_positions, const std::optional<nb::object>& scores) {
   const auto optional = [](const std::optional<nb::object>& object, std::string_view name) {
     std::optional<Array> array;
     if (object) array = Array::to_read(*object, "attend", name);
