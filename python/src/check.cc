@@ -183,7 +183,7 @@ void bind_check(nb::module_& m) {
   m.def(
       "check",
       [](const ModelSpec* spec, std::string weights, const ModelSpec* against, std::string against_weights,
-         std::vector<std::string> traces, std::string recipe, nb::object runtime,
+         std::vector<std::string> traces, std::string recipe, const nb::object& runtime,
          std::vector<std::int64_t> ids, std::vector<std::string> select, std::vector<std::string> ignore,
          std::string_view hash) {
         return run_check({spec, std::move(weights), against, std::move(against_weights)}, std::move(traces),
