@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "cli/answer.h"
+#include "cli/check_text.h"
 #include "cli/commands.h"
 #include "cli/models.h"
 #include "cli/prompts.h"
@@ -52,7 +53,9 @@ std::string joined(const std::vector<std::string>& ids) {
   return text;
 }
 
-void write_text(const CheckReport& report, Answer& answer) {
+}  // namespace
+
+void write_check_text(const CheckReport& report, Answer& answer) {
   std::ostream& out = answer.stream();
   for (const Finding& finding : report.findings) write_finding(finding, answer);
   for (const Explained& explained : report.explained) {
@@ -76,6 +79,8 @@ void write_text(const CheckReport& report, Answer& answer) {
                      count_of(of(Severity::warning), "warning"), count_of(of(Severity::note), "note"), known,
                      passed.size(), skipped.size());
 }
+
+namespace {
 
 /// Words of "--select R1,P" and of the flag given again.
 std::vector<std::string> split(const std::vector<std::string>& lists) {
@@ -214,7 +219,7 @@ int check_command(Args args, Host& host) {
   } else if (flags.format == "junit") {
     answer.stream() << report_junit(report, least);
   } else {
-    write_text(report, answer);
+    write_check_text(report, answer);
   }
   answer.finish();
   return std::any_of(report.findings.begin(), report.findings.end(),

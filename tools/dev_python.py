@@ -22,6 +22,13 @@ def python(root: Path) -> Path:
     return root / ".venv" / "bin" / "python"
 
 
+def module_options(root: Path) -> tuple[str, ...]:
+    """For CMake: the Python module is built where .venv has what it needs."""
+    if not any((root / ".venv").glob("lib/python*/site-packages/nanobind")):
+        return ("-DLOCANT_BUILD_PYTHON=OFF",)
+    return ("-DLOCANT_BUILD_PYTHON=ON", f"-DPython_EXECUTABLE={python(root)}")
+
+
 def ensure(root: Path) -> None:
     """Makes or completes .venv; does nothing when the requirements are those of the last time."""
     requirements = root / "tools" / "requirements.txt"

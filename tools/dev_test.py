@@ -67,7 +67,7 @@ def parse(arguments: list[str], root: Path) -> Options:
     parser.add_argument("--full", action="store_true", help="every long test, and everything under clang 14")
     parser.add_argument("--data", type=Path, help="folder of real checkpoints (default: ../shared/data)")
     parser.add_argument("--peers", action="store_true", help="nothing but the recipes against the live runtimes")
-    choices = [*PARTS, *PEER_PARTS]
+    choices = [*PARTS, *FULL_PARTS, *PEER_PARTS]
     parser.add_argument("--only", action="append", default=[], choices=choices, help="one part (again for more)")
     given = parser.parse_args(arguments)
     if given.peers:
@@ -252,7 +252,7 @@ def changed(root: Path) -> set[str]:
 
 def tidy_files(root: Path, everything: bool) -> list[str]:
     """Sources for clang-tidy: all, or those that changed or include a header that changed."""
-    files = [name for name in sources(root, ".cc") if name.startswith(("src/", "cli/", "examples/"))]
+    files = [name for name in sources(root, ".cc") if name.startswith(("src/", "cli/", "examples/", "python/"))]
     if everything:
         return files
     touched = changed(root)
@@ -286,6 +286,15 @@ def conformance(context: Context) -> Outcome:
     return pytest(context, "tests", *ignored)
 
 
+def package(context: Context) -> Outcome:
+    """The Python package as the release build left it."""
+    try:
+        context.build("release")
+    except subprocess.CalledProcessError as failed:
+        return Outcome(failed=1, output=f"the release build ended with status {failed.returncode}\n")
+    return pytest(context, "python/tests")
+
+
 def structure(context: Context) -> Outcome:
     return pytest(context, "tests/structure", "tests/install/compare_output_test.py")
 
@@ -305,6 +314,12 @@ def golden(context: Context) -> Outcome:
 
 def install(context: Context) -> Outcome:
     status, text = command([sys.executable, "tests/install/run.py"], context)
+    passed, failed = len(re.findall(r"^ok ", text, re.M)), len(re.findall(r"^FAILED ", text, re.M))
+    return Outcome(passed=passed, failed=max(failed, int(status != 0)), output=text if status else "")
+
+
+def pip(context: Context) -> Outcome:
+    status, text = command([str(dev_python.python(context.root)), "tests/install/pip_install.py"], context)
     passed, failed = len(re.findall(r"^ok ", text, re.M)), len(re.findall(r"^FAILED ", text, re.M))
     return Outcome(passed=passed, failed=max(failed, int(status != 0)), output=text if status else "")
 
@@ -334,6 +349,7 @@ PARTS: dict[str, Callable[[Context], Outcome]] = {
     "release": lambda context: ctest("release", context),
     "sanitizers": lambda context: ctest("asan", context),
     "python": conformance,
+    "package": package,
     "structure": structure,
     "golden": golden,
     "install": install,
@@ -342,12 +358,12 @@ PARTS: dict[str, Callable[[Context], Outcome]] = {
     "tidy": clang_tidy,
 }
 PEER_PARTS: dict[str, Callable[[Context], Outcome]] = {"peers": peers}
-FULL_PARTS: dict[str, Callable[[Context], Outcome]] = {"clang": under_clang}
+FULL_PARTS: dict[str, Callable[[Context], Outcome]] = {"clang": under_clang, "pip": pip}
 
 
 def main(options: Options, root: Path, build: Callable[[str], Path]) -> int:
     context = Context(root, options, build)
-    parts = {**PARTS, **(FULL_PARTS if options.full else {}), **(PEER_PARTS if options.only else {})}
+    parts = {**PARTS, **(FULL_PARTS if options.full or options.only else {}), **(PEER_PARTS if options.only else {})}
     if options.only:
         parts = {name: parts[name] for name in parts if name in options.only}
     rows: list[tuple[str, Outcome, float]] = []

@@ -47,10 +47,15 @@ def run(model: Any, *, positions: Any = None, steps: int = 2) -> None:
         mask = torch.cat([mask, torch.ones_like(ids)], 1)
 
 
-def show(name: str, *, fault: AbstractContextManager[Any] | None = None, positions: Any = None, config: Any = None) -> None:
+def show(
+    name: str, *, fault: AbstractContextManager[Any] | None = None, positions: Any = None, config: Any = None
+) -> None:
     """Records the model with the fault and prints what `locant check` says; without it, that nothing is found."""
     model = load(name)
-    for title, context, ids in (("as it is", nullcontext(), None), ("with the fault", fault or nullcontext(), positions)):
+    for title, context, ids in (
+        ("as it is", nullcontext(), None),
+        ("with the fault", fault or nullcontext(), positions),
+    ):
         with context, locant.trace(model) as recorded:
             run(model, positions=ids)
         judged = config if config is not None and title == "with the fault" else MODELS / name

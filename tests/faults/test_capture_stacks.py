@@ -12,7 +12,8 @@ import transformers
 from transformers import AutoConfig
 
 from detector import Answer, Detector
-from locant.capture.transformers import Recorder, load_model, record_rows, trace
+from locant.capture.decoding import load_model, record_rows
+from locant.capture.transformers import Recorder, trace
 
 SIZES: dict[str, Any] = {
     "vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6, "intermediate_size": 40,

@@ -260,7 +260,7 @@ ELSEWHERE = re.compile(
 def unlicensed(root: Path) -> list[str]:
     return [
         place(root, path)
-        for path in files(root, "src", "include", "cli", "examples", "tests", "bench", "fuzz")
+        for path in files(root, "src", "include", "cli", "examples", "tests", "bench", "fuzz", "python")
         if not path.read_text().startswith(SPDX + "\n")
     ]
 

@@ -61,13 +61,14 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "trust": ("fmt/",),
     "report": ("fmt/", "nlohmann/"),
     "cli": ("fmt/", "nlohmann/", "CLI/"),
+    "python": ("fmt/", "nanobind/"),
 }
 SYSTEM = re.compile(r"[a-z_]+$|(sys|linux|mach|arpa|netinet)/[a-z_]+\.h$|(fcntl|pthread|sched|unistd|dirent|poll)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 
 
 def wrong(user: str, name: str) -> str:
-    """Why `user` (a room, "cli" or "examples") may not include `name`, or ""."""
+    """Why `user` (a room, "cli", "examples" or "python") may not include `name`, or ""."""
     room, _, rest = name.partition("/")
     if SYSTEM.match(name):
         return ""
@@ -75,9 +76,9 @@ def wrong(user: str, name: str) -> str:
         owner = OWNERS.get(rest)
         if owner is None:
             return f"no room owns the public header {name}"
-        free = user in ("cli", "examples") or owner in {user, "core"} | LAYERS[user]
+        free = user in ("cli", "examples", "python") or owner in {user, "core"} | LAYERS[user]
         return "" if free else f"{user} may not use {owner}'s public header {name}"
-    if user == "cli" and room in ("cli", user):
+    if user in ("cli", "python") and room == "cli":
         return ""
     if room in LAYERS:
         if user not in LAYERS:
@@ -102,7 +103,7 @@ def violations(root: Path) -> list[str]:
             found.append(f"{place(root, path)}: no room owns this public header")
         else:
             users.append(("public " + OWNERS[path.name], path))
-    users += [(name, path) for name in ("cli", "examples") for path in files(root, name)]
+    users += [(name, path) for name in ("cli", "examples", "python") for path in files(root, name)]
     for user, path in users:
         text = path.read_text()
         for match in INCLUDE.finditer(text):
@@ -111,7 +112,7 @@ def violations(root: Path) -> list[str]:
             reason = wrong(user.removeprefix("public "), name)
             if public and not SYSTEM.match(name) and not name.startswith("locant/"):
                 reason = f"a public header includes the standard library and locant/*.h only, not {name}"
-            if user == "cli" and "/" not in name and (path.parent / name).exists():
+            if user in ("cli", "python") and "/" not in name and (path.parent / name).exists():
                 reason = ""
             if reason:
                 found.append(f"{place(root, path, line)}: {reason}")
@@ -156,6 +157,7 @@ def test_the_table_has_no_cycle() -> None:
         ("include/locant/text.h", '#include "locant/model.h"\n', "text may not use model's public header"),
         ("cli/run.cc", '#include "model/family.h"\n', "cli uses public headers only"),
         ("examples/a.cc", "#include <fmt/format.h>\n", "examples may not include fmt/format.h"),
+        ("python/src/a.cc", '#include "ops/check.h"\n', "python uses public headers only"),
     ],
 )
 def test_a_seeded_violation_is_found(tmp_path: Path, name: str, text: str, said: str) -> None:

@@ -250,6 +250,8 @@ class Session:
     def _enters_head(self, state: torch.Tensor) -> None:
         """The norm's output, where the head takes a multiple of it; what the head takes, where more lies between."""
         normed, self.normed = self.normed, None
+        if tuple(state.shape[:2]) != self._batch():
+            return  # generate() keeps the last token alone, which is no whole tensor
         if normed is not None and normed.shape == state.shape and not torch.equal(normed, state):
             x, y = normed.double().flatten(), state.double().flatten()
             factor = torch.dot(x, y) / torch.dot(x, x)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that run: ids to logits on real checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from locant import _locant
+from locant._locant import LoadedModel, Plan, Session, Spec, SpecError
+from locant.sources import find_model
+from locant.text import Tokenizer, open_tokenizer
+
+Logits = npt.NDArray[np.float32]
+
+
+def rows_of(ids: Any) -> list[list[int]]:
+    """Rows of whole numbers from [T], [B, T] or rows of uneven lengths."""
+    if hasattr(ids, "tolist"):
+        ids = ids.tolist()
+    if isinstance(ids, Sequence) and not isinstance(ids, str) and ids and not isinstance(ids[0], int | np.integer):
+        return [[int(one) for one in (row.tolist() if hasattr(row, "tolist") else row)] for row in ids]
+    if not isinstance(ids, Sequence) or isinstance(ids, str):
+        raise SpecError(f"ids: whole numbers [T] or [B, T], got {type(ids).__name__}")
+    return [[int(one) for one in ids]]
+
+
+class Model:
+    """A checkpoint that runs. Immutable; sessions hold the caches. See load()."""
+
+    def __init__(self, loaded: LoadedModel, path: str) -> None:
+        self.loaded = loaded
+        self.path = path
+
+    @property
+    def spec(self) -> Spec:
+        """What the config says."""
+        return self.loaded.spec
+
+    @property
+    def plan(self) -> Plan:
+        """The positions that it runs with."""
+        return self.loaded.plan
+
+    @property
+    def recipe(self) -> str:
+        return self.loaded.recipe
+
+    @property
+    def name(self) -> str:
+        return self.loaded.name
+
+    @property
+    def vocab(self) -> int:
+        return self.loaded.vocab
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all weights, tied ones once."""
+        return self.loaded.parameters
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.loaded.weight_bytes
+
+    @property
+    def last_position(self) -> int | None:
+        """Last position that the embedding site has a row for; None without a table."""
+        return self.loaded.last_position
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Ids to text and back. SpecError with the reason when there is none."""
+        path = Path(self.path)
+        return open_tokenizer(path if path.is_dir() else path.parent)
+
+    def open(self, capacity: int, *, rows: int | None = None, cache: str = "f32") -> Session:
+        """A session for up to `capacity` tokens a row; see Session.forward(). `cache`: "f32", "f16" or "bf16"."""
+        return self.loaded.open(capacity, rows=rows, cache=cache)
+
+    def logits(self, ids: Any, *, positions: Any = None) -> Logits:
+        """Logits of every token: [T, V] for ids [T], [B, T, V] for rows. Uneven rows are filled up on the right, with
+        NaN. `positions`: [T], [B, T] or [axes, B, T] int64; None: each row counts from 0.
+        """
+        rows = rows_of(ids)
+        width = max(len(row) for row in rows)
+        if width == 0:
+            raise SpecError("logits: a row must hold a token or more, got none")
+        padded = np.zeros((len(rows), width), dtype=np.int64)
+        mask = np.zeros_like(padded)
+        for index, row in enumerate(rows):
+            padded[index, : len(row)] = row
+            mask[index, : len(row)] = 1
+        at = None
+        if positions is not None:
+            at = np.ascontiguousarray(positions, dtype=np.int64)
+            at = at.reshape((1,) * (3 - at.ndim) + at.shape)
+        answer = self.open(width).forward(padded, mask, at)
+        single = not hasattr(ids, "shape") and bool(len(ids)) and isinstance(ids[0], int | np.integer)
+        if hasattr(ids, "shape"):
+            single = len(ids.shape) == 1
+        return answer[0] if single else answer
+
+    def generate(self, ids: Any, tokens: int, *, end_tokens: Sequence[int] | None = None) -> list[list[int]]:
+        """Greedy continuation of every row by up to `tokens` ids; a row ends after one of `end_tokens` (None: those of
+        the config). Returns the new ids, a list a row.
+        """
+        ends = self.spec.eos if end_tokens is None else end_tokens
+        return self.loaded.generate_rows(rows_of(ids), tokens, [int(one) for one in ends])
+
+    def continue_text(self, text: str, tokens: int) -> str:
+        """The text that follows `text`, greedily, without it."""
+        return self.tokenizer.decode(self.generate(self.tokenizer.encode(text), tokens)[0])
+
+    def __repr__(self) -> str:
+        return f"<locant.Model: {self.spec.family}, {self.spec.layers} layers, {self.parameters} parameters>"
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    recipe: str | None = None,
+    run_dtype: str = "f32",
+    weights: str = "as_stored",
+    threads: int | None = None,
+) -> Model:
+    """Loads a Hugging Face directory or a bundled model ("rope", "alibi", "learned", "sinusoidal").
+
+    `recipe`: whose meaning; None = the one the checkpoint was published for. `run_dtype`: the dtype whose rounding of
+    constants is imitated. `weights`: kept "as_stored", "f32", "f16" or "bf16". `threads`: None = shared ones. FileError
+    and SpecError name the file, the tensor and what was expected.
+    """
+    found = find_model(path)
+    return Model(_locant.load(found, recipe or "", run_dtype, weights, threads), found)
