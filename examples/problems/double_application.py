@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from transformers.models.llama import modeling_llama
-
 from bundled import show
+from transformers.models.llama import modeling_llama
 
 ORIGINAL = modeling_llama.apply_rotary_pos_emb
 

@@ -7,9 +7,8 @@ from typing import Any
 from unittest import mock
 
 import torch
-from transformers.models.llama import modeling_llama
-
 from bundled import show
+from transformers.models.llama import modeling_llama
 
 
 def interleaved(q: Any, k: Any, cos: Any, sin: Any, *args: Any, **kwargs: Any) -> Any:

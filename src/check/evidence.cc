@@ -289,6 +289,7 @@ const StackPositions* Evidence::positions(const Trace& trace) const {
 
 const std::vector<AttentionSpec>* Evidence::attention(const Trace& trace) const {
   if (spec == nullptr) return nullptr;
+  if (spec->generic && trace.stack == Stack::encoder) return &seen_both_ways;
   if (spec->positions.stack == trace.stack || spec->others.empty()) return &spec->attention;
   for (const StackSpec& other : spec->others) {
     if (other.positions.stack == trace.stack) return &other.attention;
@@ -304,6 +305,8 @@ Evidence gather(const CheckQuery& query) {
   if (!weights.empty() && !weights.ends_with(".gguf")) evidence.weights.emplace(weights);
   if (query.spec != nullptr)
     evidence.facts = facts_of(*query.spec, {.recipe = query.recipe, .weights = weights});
+  if (query.spec != nullptr) evidence.seen_both_ways = query.spec->attention;
+  for (AttentionSpec& attention : evidence.seen_both_ways) attention.bidirectional = true;
   const std::string recipe = evidence.facts ? evidence.facts->recipe : query.recipe;
   evidence.recipe = &find_recipe(recipe.empty() ? "hf" : recipe);
   std::error_code error;

@@ -86,7 +86,8 @@ struct Evidence {
   std::optional<SafetensorsFile> weights;
   std::optional<Facts> facts;
   std::vector<std::unique_ptr<Trace>> traces;
-  std::vector<std::vector<Trace*>> worlds;  ///< the ranks of each directory of traces, by rank
+  std::vector<AttentionSpec> seen_both_ways;  ///< of an encoder whose family is not known
+  std::vector<std::vector<Trace*>> worlds;    ///< the ranks of each directory of traces, by rank
 
   /// The stack of a trace: null without a spec, or when the model has none of that kind.
   [[nodiscard]] const StackPositions* positions(const Trace& trace) const;

@@ -31,11 +31,18 @@ std::vector<Matrix> matrices_of(const Evidence& evidence, std::int64_t columns, 
   return all;
 }
 
-std::vector<Matrix> position_tables(const Evidence& evidence, std::int64_t columns) {
+std::vector<Matrix> position_tables(const Evidence& evidence, std::int64_t columns, Stack stack) {
+  const auto holds = [](const std::string& name, std::string_view part) {
+    return name.find(part) != std::string::npos;
+  };
+  const bool encoder = stack == Stack::encoder;
   std::vector<Matrix> tables;
   for (const Matrix& matrix : matrices_of(evidence, columns, 1)) {
     const std::string& name = matrix.name();
-    if (name.find("position") != std::string::npos || name.find("wpe") != std::string::npos)
+    const bool other =
+        holds(name, encoder ? "decoder." : "encoder.") && !holds(name, encoder ? "encoder." : "decoder.");
+    const bool of_both = evidence.spec != nullptr && !evidence.spec->others.empty();
+    if ((holds(name, "position") || holds(name, "wpe") || holds(name, "pos_emb")) && !(of_both && other))
       tables.push_back(matrix);
   }
   return tables;

@@ -29,7 +29,8 @@ class Matrix {
 /// All of that width with at least so many rows.
 [[nodiscard]] std::vector<Matrix> matrices_of(const Evidence& evidence, std::int64_t columns,
                                               std::int64_t least_rows);
-/// Trained tables of positions: their names say so.
-[[nodiscard]] std::vector<Matrix> position_tables(const Evidence& evidence, std::int64_t columns);
+/// Trained tables of a stack's positions: their names say so.
+[[nodiscard]] std::vector<Matrix> position_tables(const Evidence& evidence, std::int64_t columns,
+                                                  Stack stack);
 
 }  // namespace locant::check_room

@@ -191,7 +191,7 @@ class DumpedRules {
       for (const PositionEmbedding& embedding : pass.plan->embedding) {
         if (embedding.form != EmbeddingForm::table || embedding.past_end == PastEnd::last_row) continue;
         std::int64_t rows = embedding.rows;
-        for (const Matrix& table : position_tables(evidence_, embedding.width))
+        for (const Matrix& table : position_tables(evidence_, embedding.width, trace.stack))
           rows = std::min(rows, table.rows());
         if (rows < 1) continue;
         book_.asked("T106");

@@ -30,7 +30,7 @@ class PositionRows {
       const std::int64_t first = -std::min<std::int64_t>(embedding.offset, 8);
       const std::int64_t last =
           std::min(4 * largest + 2 * pass.tokens + 64, std::max(largest, last_of(embedding)));
-      const std::optional<std::vector<float>> table = rows_of(embedding, first, last);
+      const std::optional<std::vector<float>> table = rows_of(embedding, trace.stack, first, last);
       if (!table) continue;
       observe_rows(trace, pass, *added, *table, first, embedding);
       return;
@@ -42,8 +42,8 @@ class PositionRows {
   }
 
   /// Rows of positions [first, last], or nothing when they are not among the evidence.
-  std::optional<std::vector<float>> rows_of(const PositionEmbedding& embedding, std::int64_t first,
-                                            std::int64_t last) const {
+  std::optional<std::vector<float>> rows_of(const PositionEmbedding& embedding, Stack stack,
+                                            std::int64_t first, std::int64_t last) const {
     const std::int64_t count = last - first + 1;
     std::vector<float> rows(static_cast<std::size_t>(count * embedding.width), std::nanf(""));
     if (embedding.form == EmbeddingForm::sinusoid) {
@@ -53,10 +53,8 @@ class PositionRows {
                     {rows.data(), {count, embedding.width}});
       return rows;
     }
-    for (const Matrix& table : matrices_of(evidence_, embedding.width, embedding.rows)) {
+    for (const Matrix& table : position_tables(evidence_, embedding.width, stack)) {
       if (table.rows() != embedding.rows) continue;
-      if (table.name().find("pos") == std::string::npos && table.name().find("wpe") == std::string::npos)
-        continue;
       for (std::int64_t position = first; position <= last; ++position) {
         const std::int64_t row = position + embedding.offset;
         if (row < 0 || row >= table.rows()) continue;
@@ -126,7 +124,7 @@ class PositionRows {
           "embed.positions: {} token{} got what no position of the plan's table gives; {:.3g} of "
           "it is left",
           strange, strange == 1 ? "" : "s", least_strange);
-      if (const std::optional<Hypothesis> form = other_form(pass, added, embedding, allowed)) {
+      if (const std::optional<Hypothesis> form = other_form(trace, pass, added, embedding, allowed)) {
         finding.message += ": " + form->cause;
         if (!form->parameters.empty()) {
           finding.expected = 1.0;
@@ -142,7 +140,7 @@ class PositionRows {
   }
 
   /// Rows of another dialect of the sinusoid, or the planned ones times a factor; at the due positions.
-  std::optional<Hypothesis> other_form(const Pass& pass, const Values& added,
+  std::optional<Hypothesis> other_form(const Trace& trace, const Pass& pass, const Values& added,
                                        const PositionEmbedding& planned, double allowed) const {
     struct Form {
       PositionEmbedding embedding;
@@ -169,7 +167,7 @@ class PositionRows {
       }
     }
     for (const Form& form : forms) {
-      const std::optional<Likeness> like = likeness_at_due(pass, added, form.embedding);
+      const std::optional<Likeness> like = likeness_at_due(trace, pass, added, form.embedding);
       if (!like || like->residual > allowed) continue;
       const bool plain = std::abs(like->factor - 1) <= allowed;
       if (form.text.empty() && plain) continue;
@@ -188,7 +186,7 @@ class PositionRows {
     return std::nullopt;
   }
 
-  std::optional<Likeness> likeness_at_due(const Pass& pass, const Values& added,
+  std::optional<Likeness> likeness_at_due(const Trace& trace, const Pass& pass, const Values& added,
                                           const PositionEmbedding& embedding) const {
     const auto width = static_cast<std::size_t>(embedding.width);
     double xx = 0;
@@ -196,7 +194,7 @@ class PositionRows {
     double yy = 0;
     for (std::size_t n = 0; n < pass.due.size(); ++n) {
       if (!pass.content[n]) continue;
-      const std::optional<std::vector<float>> row = rows_of(embedding, pass.due[n], pass.due[n]);
+      const std::optional<std::vector<float>> row = rows_of(embedding, trace.stack, pass.due[n], pass.due[n]);
       if (!row) return std::nullopt;
       for (std::size_t i = 0; i < width; ++i) {
         const double x = (*row)[i];

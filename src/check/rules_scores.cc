@@ -51,7 +51,7 @@ class ScoreRules {
     const Values scores = values_of(tensor, pass.path + ": " + pass.prefix + name);
     const std::vector<std::vector<Key>> keys = keys_of(pass, scores.extent(3));
     if (keys.empty()) return;
-    if (std::any_of(scores.data.begin(), scores.data.end(), [](float s) { return std::isnan(s); })) {
+    if (content_has_nan(pass, scores, keys)) {
       Finding finding;
       finding.where.file = trace.path;
       finding.where.tensor = pass.prefix + name;
@@ -63,6 +63,21 @@ class ScoreRules {
     }
     masks_.check(trace, pass, layer, attention, scores, keys);
     check_fit(trace, index, layer, kind, attention, scores, keys);
+  }
+
+  /// Rows and columns of padding may hold anything.
+  static bool content_has_nan(const Pass& pass, const Values& scores,
+                              const std::vector<std::vector<Key>>& keys) {
+    const std::int64_t columns = scores.extent(3);
+    for (std::size_t i = 0; i < scores.data.size(); ++i) {
+      if (!std::isnan(scores.data[i])) continue;
+      const auto flat = static_cast<std::int64_t>(i);
+      const std::int64_t token = flat / columns % pass.tokens;
+      const std::int64_t row = flat / columns / pass.tokens / scores.extent(1);
+      const Key& key = keys[static_cast<std::size_t>(row)][static_cast<std::size_t>(flat % columns)];
+      if (pass.content[pass.at(row, token)] && key.content) return true;
+    }
+    return false;
   }
 
   /// Keys [B, S, kv_heads, D] of a layer: the cache, or this pass's own when nothing came before.
@@ -134,7 +149,7 @@ class ScoreRules {
             const double score = scores.data[static_cast<std::size_t>(
                 ((row * heads + head) * pass.tokens + token) * columns + column)];
             if (!(score > kHidden) || !visible(attention, query, key)) continue;
-            const double product = dot(q, row, token, head, k, column, head / shared);
+            const double product = dot(q, row, token, head, k, column, head / shared).value;
             squares += score * score + product * product;
             samples.push_back({head, row * pass.tokens + token, key.position - query.position, query.position,
                                score - attention.scale * product});
@@ -161,15 +176,24 @@ class ScoreRules {
     add("B109", std::move(finding), verdict->text);
   }
 
-  static double dot(const Values& q, std::int64_t row, std::int64_t token, std::int64_t head, const Values& k,
-                    std::int64_t column, std::int64_t kv_head) {
+  /// q.k, and the size of what is summed: rounding is a share of that.
+  struct Product {
+    double value = 0;
+    double size = 0;
+  };
+
+  static Product dot(const Values& q, std::int64_t row, std::int64_t token, std::int64_t head,
+                     const Values& k, std::int64_t column, std::int64_t kv_head) {
     const auto width = static_cast<std::size_t>(q.extent(3));
     const auto from = static_cast<std::size_t>((row * q.extent(1) + token) * q.extent(2) + head) * width;
     const auto with = static_cast<std::size_t>((row * k.extent(1) + column) * k.extent(2) + kv_head) * width;
-    double sum = 0;
-    for (std::size_t i = 0; i < width; ++i)
-      sum += static_cast<double>(q.data[from + i]) * static_cast<double>(k.data[with + i]);
-    return sum;
+    Product product;
+    for (std::size_t i = 0; i < width; ++i) {
+      const double term = static_cast<double>(q.data[from + i]) * static_cast<double>(k.data[with + i]);
+      product.value += term;
+      product.size += std::abs(term);
+    }
+    return product;
   }
 
   static bool scale_fits(const std::vector<HeadFit>& fits, const AttentionSpec& attention, DType dtype) {
@@ -192,6 +216,7 @@ class ScoreRules {
     std::vector<double> x;
     std::vector<double> d;
     std::vector<double> s;
+    std::vector<double> sizes;
     for (std::int64_t row = 0; row < pass.rows; ++row) {
       const std::vector<Key>& list = keys[static_cast<std::size_t>(row)];
       for (std::int64_t token = 0; token < pass.tokens; ++token) {
@@ -202,14 +227,16 @@ class ScoreRules {
         x.clear();
         d.clear();
         s.clear();
+        sizes.clear();
         for (std::int64_t column = 0; column < columns; ++column) {
           const Key& key = list[static_cast<std::size_t>(column)];
           const double score = scores.data[static_cast<std::size_t>(
               ((row * heads + head) * pass.tokens + token) * columns + column)];
           if (!(score > kHidden) || !key.content || !visible(attention, query, key)) continue;
-          const double product = dot(q, row, token, head, k, column, kv_head);
+          const Product product = dot(q, row, token, head, k, column, kv_head);
           const auto distance = static_cast<double>(key.position - query.position);
-          x.push_back(factor * product);
+          x.push_back(factor * product.value);
+          sizes.push_back(std::pow(attention.scale * factor * product.size, 2) + score * score);
           d.push_back(bidirectional ? -std::abs(distance) : distance);
           s.push_back(attention.softcap > 0
                           ? attention.softcap *
@@ -235,6 +262,7 @@ class ScoreRules {
           sums.xs += cx * cs;
           sums.ds += cd * cs;
           sums.ss += cs * cs;
+          sums.sizes += sizes[i];
           ++sums.count;
         }
       }
@@ -263,15 +291,20 @@ class ScoreRules {
       const HeadFit& fit = fits[head];
       got.push_back(fit.slope);
       if (!fit.solved) continue;
-      worst_residual = std::max(worst_residual, fit.residual);
-      if (std::abs(fit.slope - due[head]) * fit.distance >
+      const double noise = 8 * unit * fit.size;  // of one score
+      // where scores hardly vary, rounding is much of what is left
+      if (fit.scores > 0 && fit.residual > std::max(2 * allowed, noise / fit.scores))
+        worst_residual = std::max(worst_residual, fit.residual);
+      const double slope_error = fit.free_distance > 0 ? noise / fit.free_distance : 0;
+      if ((std::abs(fit.slope - due[head]) - slope_error) * fit.distance >
           allowed * std::max(fit.scores, std::abs(due[head]) * fit.distance)) {
         if (!slopes_differ) where.head = static_cast<std::int64_t>(head);
         slopes_differ = true;
       }
       // where scores hardly vary the scale is not to be told
       if (!scale_off &&
-          std::abs(fit.scale - attention.scale) > allowed * attention.scale + 8 * fit.scale_error &&
+          std::abs(fit.scale - attention.scale) >
+              allowed * attention.scale + 8 * fit.scale_error + noise / std::max(fit.free_product, 1e-30) &&
           fit.residual < 0.5)
         scale_off = head;
     }

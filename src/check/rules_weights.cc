@@ -100,7 +100,7 @@ class WeightRules {
   void check_positions(const ModelSpec& spec) {
     for (const PositionEmbedding& embedding : plan(spec.positions, *evidence_.recipe, {}).embedding) {
       if (embedding.form != EmbeddingForm::table || embedding.rows == 0) continue;
-      const std::vector<Matrix> tables = position_tables(evidence_, embedding.width);
+      const std::vector<Matrix> tables = position_tables(evidence_, embedding.width, spec.positions.stack);
       if (tables.empty()) continue;
       book_.asked("W104");
       const auto fits = [&](const Matrix& table) { return table.rows() == embedding.rows; };

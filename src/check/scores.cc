@@ -24,6 +24,9 @@ HeadFit solve(const Sums& sums) {
   fit.distance = std::sqrt(sums.dd / count);
   fit.scores = std::sqrt(sums.ss / count);
   const double free = sums.dd > 0 ? determinant / sums.dd : sums.xx;
+  fit.size = std::sqrt(sums.sizes / count);
+  fit.free_product = std::sqrt(std::max(0.0, free));
+  fit.free_distance = sums.xx > 0 ? std::sqrt(std::max(0.0, determinant / sums.xx)) : 0;
   if (free > 0) fit.scale_error = std::sqrt(std::max(0.0, left) / count / free);
   fit.solved = true;
   return fit;
@@ -113,8 +116,9 @@ bool visible(const AttentionSpec& attention, const Key& query, const Key& key) {
   if (!attention.bidirectional && key.column > query.column) return false;
   const std::int64_t distance = query.position - key.position;
   if (attention.kind == AttentionKind::window && attention.window > 0) {
-    if (distance >= attention.window) return false;
-    if (attention.bidirectional && -distance >= attention.window) return false;
+    // of both directions the last token of the window counts, on either side
+    if (attention.bidirectional ? std::abs(distance) > attention.window : distance >= attention.window)
+      return false;
   }
   if (attention.kind == AttentionKind::chunk && attention.window > 0 &&
       query.position / attention.window != key.position / attention.window)

@@ -26,16 +26,20 @@ struct Key {
 struct HeadFit {
   double scale = 0;
   double slope = 0;
-  double residual = 0;     ///< relative root mean square of the centred scores that is left
-  double distance = 0;     ///< root mean square of the centred distances
-  double scores = 0;       ///< of the centred scores
-  double scale_error = 0;  ///< standard error of the scale
+  double residual = 0;       ///< relative root mean square of the centred scores that is left
+  double distance = 0;       ///< root mean square of the centred distances
+  double scores = 0;         ///< of the centred scores
+  double scale_error = 0;    ///< standard error of the scale
+  double size = 0;           ///< root mean square of what is summed and rounded on the way to a score
+  double free_product = 0;   ///< root sum of squares of q.k that the distance does not explain
+  double free_distance = 0;  ///< of the distance that q.k does not explain
   bool solved = false;
 };
 
 /// Sums of the normal equations, centred per query.
 struct Sums {
   double xx = 0, xd = 0, dd = 0, xs = 0, ds = 0, ss = 0;
+  double sizes = 0;  ///< of HeadFit::size, squared
   std::int64_t count = 0;
 };
 

@@ -40,6 +40,7 @@ StackSpec& open_stacks(Config& config, ModelSpec& spec) {
   if (decoder.layers > kMostLayers) config.fail("decoder_layers", "at most 65536");
   if (encoder.layers > kMostLayers) config.fail("encoder_layers", "at most 65536");
   if (spec.hidden % decoder.heads != 0) config.fail("decoder_attention_heads", "a divisor of the width");
+  if (spec.hidden % encoder.heads != 0) config.fail("encoder_attention_heads", "a divisor of the width");
   spec.layers = decoder.layers;
   spec.heads = decoder.heads;
   spec.kv_heads = decoder.heads;
@@ -51,6 +52,8 @@ StackSpec& open_stacks(Config& config, ModelSpec& spec) {
   no_layer(spec);
   spec.others = {stack_of(Stack::encoder, spec, encoder.layers),
                  stack_of(Stack::cross, spec, decoder.layers)};
+  for (AttentionSpec& attention : spec.others.front().attention)
+    attention.scale = 1 / std::sqrt(static_cast<double>(spec.hidden / encoder.heads));
   scale_embedding_by_root(config, spec, "scale_embedding");
   return spec.others.front();
 }
@@ -98,7 +101,8 @@ void finish_m2m_100(Config& config, ModelSpec& spec, const HfFamily&) {
   StackSpec& encoder = open_stacks(config, spec);
   PositionSpec rows = sinusoidal("halves", spec.hidden);
   rows.set("stored", std::int64_t{1});
-  rows.set("offset", std::int64_t{2});
+  // the row behind padding's own is position 0's
+  rows.set("offset", spec.embedding.padding_id.value_or(1) + 1, config.stated({"pad_token_id"}));
   if (spec.embedding.padding_id) {
     rows.set("zero_row", *spec.embedding.padding_id, config.stated({"pad_token_id"}));
   }
