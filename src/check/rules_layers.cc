@@ -186,12 +186,25 @@ class LayerRules {
         fmt::format("{} heads and twice {} key heads of {}", spec_.heads, spec_.kv_heads, spec_.head_dim));
   }
 
+  /// Linear attention and state spaces keep heads of their own beside a convolution or a decay.
+  [[nodiscard]] std::set<std::int64_t> recurrent_layers() const {
+    std::set<std::int64_t> layers;
+    for (const Weight& weight : files_.all()) {
+      const auto name = layered(weight.name());
+      if (name && (weight.name().find("conv1d") != std::string::npos || weight.name().ends_with("A_log")))
+        layers.insert(name->layer);
+    }
+    return layers;
+  }
+
   /// Where layers differ among themselves, a single number of heads says nothing.
   void rows_of(std::string_view role, const std::vector<std::int64_t>& due, const std::string& words) {
+    const std::set<std::int64_t> recurrent = recurrent_layers();
     const Weight* first = nullptr;
     std::set<std::int64_t> rows;
     for (const Weight& weight : files_.all()) {
       const auto place = files_.place_of(weight);
+      if (place && recurrent.contains(place->layer)) continue;
       if (!place || place->role != role || place->ending != "weight" || place->layer < 0 ||
           place->layer >= spec_.layers || weight.shape().size() != 2)
         continue;
