@@ -47,13 +47,6 @@ std::string layers_text(const std::vector<std::int64_t>& layers) {
   return text;
 }
 
-}  // namespace check_room
-
-namespace {
-
-using check_room::Book;
-using check_room::Draft;
-
 bool chosen(const Rule& rule, const CheckQuery& query) {
   const auto matches = [&](const std::string& word) {
     return rule.id.starts_with(word) || rule.name == word;
@@ -62,6 +55,14 @@ bool chosen(const Rule& rule, const CheckQuery& query) {
       query.select.empty() || std::any_of(query.select.begin(), query.select.end(), matches);
   return selected && std::none_of(query.ignore.begin(), query.ignore.end(), matches);
 }
+
+}  // namespace check_room
+
+namespace {
+
+using check_room::Book;
+using check_room::chosen;
+using check_room::Draft;
 
 void require_rules(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
@@ -102,6 +103,7 @@ CheckReport check(const CheckQuery& query) {
   check_room::check_scores(evidence, book);
   check_room::check_embedding(evidence, book);
   check_room::check_positions(evidence, book);
+  check_room::check_live(query, evidence, book);
 
   CheckReport report;
   report.evidence = check_room::fingerprints(query, evidence);
@@ -127,7 +129,8 @@ CheckReport check(const CheckQuery& query) {
     if (book.was_asked(rule.id)) {
       report.passed.push_back(&rule);
     } else {
-      report.skipped.push_back({&rule, std::string(rule.needs)});
+      const std::string lacking = book.lacking(rule.id);
+      report.skipped.push_back({&rule, lacking.empty() ? std::string(rule.needs) : lacking});
     }
   }
   return report;

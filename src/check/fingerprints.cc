@@ -81,6 +81,7 @@ std::vector<EvidenceItem> fingerprints(const CheckQuery& query, const Evidence& 
     }
   }
   for (const std::string& trace : query.traces) items.push_back({EvidenceKind::trace, trace, {}});
+  if (query.runtime != nullptr) items.push_back({EvidenceKind::live, query.runtime->name(), {}});
   return items;
 }
 
