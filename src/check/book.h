@@ -25,7 +25,8 @@ enum class Depth : std::uint8_t {
   rotation,
   embedding,
   scores,
-  behaviour,  ///< of a live runtime: one row, call after call
+  behaviour,  ///< of a live runtime: one row in one call
+  called,     ///< likewise: call after call, or several rows
   composed,   ///< likewise: chunks, forks, uneven rows
   padded      ///< likewise: padding between tokens
 };

@@ -166,7 +166,9 @@ LiveQuestion question_of(const CheckQuery& query, const Evidence& evidence) {
   if (ask.causal) ask.steps = std::clamp<std::int64_t>(tokens / 3, 1, 32);
   ask.pad_id = evidence.spec != nullptr ? evidence.spec->embedding.padding_id.value_or(0) : 0;
   if (ask.pad_id < 0 || ask.pad_id >= vocab) ask.pad_id = 0;
-  ask.other_pad_id = draw.next();
+  do {
+    ask.other_pad_id = draw.next();
+  } while (ask.other_pad_id == ask.pad_id && vocab > 1);
   return ask;
 }
 

@@ -45,7 +45,9 @@ struct Live {
   LiveBudget budget{};
   Logits whole{};  ///< of the prompt in one call, nothing given
   bool takes_positions = false;
-  bool rows_differ = false;  ///< M105 spoke
+  bool rows_differ = false;    ///< M105 spoke
+  std::string later_tokens{};  ///< what M113 found, as the book's cause; empty = nothing
+  std::string steps{};         ///< likewise M101
 
   [[nodiscard]] std::int64_t tokens() const { return static_cast<std::int64_t>(ask.prompt.size()); }
   [[nodiscard]] bool wanted(std::string_view id) const { return chosen(find_rule(id), query); }
@@ -74,8 +76,10 @@ struct Difference {
 void add(Live& live, const Difference& difference, const Explanation& explanation);
 
 // One call each; what a rule lacks it says in the book.
-void check_history(
-    Live& live);  ///< M109, before anything else has run; false findings follow where it speaks
+/// The prompt before anything else has run; what it throws, the prompt or the runtime is to blame for.
+[[nodiscard]] Logits first_run(Live& live);
+/// M109, next: where it speaks, nothing else can be compared.
+void check_history(Live& live, const Logits& first);
 void check_long_history(Live& live);           ///< M109, last
 void check_later_tokens(Live& live);           ///< M113
 void check_given(Live& live);                  ///< M111

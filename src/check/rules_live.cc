@@ -30,10 +30,17 @@ bool in_16_bits(const Logits& logits) {
          all([](float value) { return f32_from(half_from_f32(value)); });
 }
 
+Depth depth_of(std::string_view id) {
+  if (id == "M101" || id == "M105") return Depth::called;
+  if (id == "M102" || id == "M103" || id == "M106" || id == "M112") return Depth::composed;
+  return id == "M104" ? Depth::padded : Depth::behaviour;
+}
+
 /// A rule on its own: a runtime that stops in the middle of what it must be able to do is a finding.
 template <class Call>
 void ask(Live& live, std::string_view id, Call call) {
-  if (!live.wanted(id)) return;
+  // history is asked for in any case: without it nothing can be compared
+  if (!live.wanted(id) && id != "M109") return;
   if (live.query.progress) live.query.progress(fmt::format("{} {}", id, find_rule(id).name));
   std::string stopped;
   try {
@@ -48,7 +55,8 @@ void ask(Live& live, std::string_view id, Call call) {
   finding.severity = find_rule(id).severity;
   finding.message =
       fmt::format("the runtime stops though tokens, positions and capacity are in range: {}", stopped);
-  live.book.add(id, Depth::behaviour, std::move(finding));
+  finding.hypotheses = {{"the runtime stops", {}, 0, 0}};
+  live.book.add(id, depth_of(id), std::move(finding), "the runtime stops");
 }
 
 std::string place_of(const Gap& gap, std::int64_t first_token) {
@@ -169,7 +177,8 @@ void check_live(const CheckQuery& query, const Evidence& evidence, Book& book) {
                     question.same_until, tokens));
   }
   Live live{query, evidence, book, std::move(question), Drive(*query.runtime, tokens)};
-  check_history(live);
+  const Logits first = first_run(live);
+  ask(live, "M109", [&] { check_history(live, first); });
   if (std::any_of(book.drafts().begin(), book.drafts().end(),
                   [](const Draft& draft) { return draft.finding.rule->id == "M109"; })) {
     return lack("a runtime whose answer does not depend on what ran before (M109)");

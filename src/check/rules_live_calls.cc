@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "check/live_rules.h"
@@ -62,14 +63,27 @@ Ids miscounted(const Ids& cuts, std::int64_t (*position)(const Place&)) {
 class LaterCalls {
  public:
   LaterCalls(Live& live, Ids cuts)
-      : live_(live), cuts_(std::move(cuts)), prompt_(cuts_.front()), count_(live.tokens() - prompt_) {}
+      : live_(live),
+        cuts_(std::move(cuts)),
+        ids_(live.ask.prompt.begin(),
+             live.ask.prompt.begin() + std::accumulate(cuts_.begin(), cuts_.end(), std::int64_t{0})),
+        prompt_(cuts_.front()),
+        count_(static_cast<std::int64_t>(ids_.size()) - prompt_) {}
 
   [[nodiscard]] Logits due() const { return live_.whole.part(prompt_, count_); }
-  Logits got() { return behind(RowRun{.ids = live_.ask.prompt, .cuts = cuts_}); }
+  Logits got() { return behind(RowRun{.ids = ids_, .cuts = cuts_}); }
 
   std::vector<Candidate> candidates() {
     std::vector<Candidate> all;
-    std::vector<Ids> seen{counted(0, live_.tokens())};
+    if (live_.takes_positions) {
+      all.push_back({.cause = "later calls do not see the cache", .parameters = {}, .run = [this] {
+                       return apart(counted(0, prompt_ + count_));
+                     }});
+    }
+    all.push_back({.cause = "later calls do not see the cache and begin at 0 again",
+                   .parameters = {},
+                   .run = [this] { return apart({}); }});
+    std::vector<Ids> seen{counted(0, prompt_ + count_)};
     for (const Miscount& one : kMiscounts) {
       if (!live_.takes_positions) break;
       const Ids positions = miscounted(cuts_, one.position);
@@ -85,21 +99,13 @@ class LaterCalls {
            .position =
                [positions](std::int64_t token) { return positions[static_cast<std::size_t>(token)]; }});
     }
-    all.push_back({.cause = "later calls do not see the cache and begin at 0 again",
-                   .parameters = {},
-                   .run = [this] { return apart({}); }});
-    if (live_.takes_positions) {
-      all.push_back({.cause = "later calls do not see the cache", .parameters = {}, .run = [this] {
-                       return apart(counted(0, live_.tokens()));
-                     }});
-    }
     return all;
   }
 
   /// What positions that are given do: is it the count that is wrong, or what happens at the right positions?
   std::string with_positions(const Logits& got) {
     if (!live_.takes_positions) return {};
-    const Logits at_due = given(counted(0, live_.tokens()));
+    const Logits at_due = given(counted(0, prompt_ + count_));
     if (gap(at_due, due()).largest <= live_.budget.cached)
       return "with the positions due given, it does not: the runtime's own count is wrong";
     if (gap(at_due, got).largest <= live_.budget.lower)
@@ -111,7 +117,7 @@ class LaterCalls {
  private:
   Logits behind(const RowRun& run) { return live_.drive.run(run).part(prompt_, count_); }
   Logits given(const Ids& positions) {
-    return behind({.ids = live_.ask.prompt, .cuts = cuts_, .positions = positions, .given_from = prompt_});
+    return behind({.ids = ids_, .cuts = cuts_, .positions = positions, .given_from = prompt_});
   }
   /// Every later call in a session of its own.
   Logits apart(const Ids& positions) {
@@ -121,7 +127,7 @@ class LaterCalls {
       const auto piece = [&](const Ids& all) {
         return all.empty() ? all : Ids(all.begin() + first, all.begin() + first + cuts_[call]);
       };
-      logits.append(live_.drive.run(RowRun{.ids = piece(live_.ask.prompt), .positions = piece(positions)}));
+      logits.append(live_.drive.run(RowRun{.ids = piece(ids_), .positions = piece(positions)}));
       first += cuts_[call];
     }
     return logits;
@@ -129,9 +135,21 @@ class LaterCalls {
 
   Live& live_;
   Ids cuts_;
+  Ids ids_;
   std::int64_t prompt_;
   std::int64_t count_;
 };
+
+std::int64_t tokens_one_by_one(const Live& live) {
+  return std::min(live.tokens(), std::clamp<std::int64_t>(live.ask.window + 8, 24, 96));
+}
+
+/// Where steps from the first token on begin to differ; -1 = nowhere.
+std::int64_t first_wrong_step(Live& live) {
+  LaterCalls later(live, Ids(static_cast<std::size_t>(tokens_one_by_one(live)), 1));
+  const Verdict verdict = judge(gap(later.got(), later.due()), live.budget, Path::cached);
+  return verdict.differs ? 1 + verdict.first : -1;
+}
 
 /// Whether one way of cutting agrees with the whole; the finding where it does not.
 bool agrees(Live& live, std::string_view rule, Depth depth, const Ids& cuts, const std::string& what) {
@@ -144,10 +162,16 @@ bool agrees(Live& live, std::string_view rule, Depth depth, const Ids& cuts, con
   const Explanation explanation = explain(got, due, live.budget, candidates);
   if (!verdict.differs && explanation.best == nullptr) return true;
   std::string also = later.with_positions(got);
-  const std::int64_t token = cuts.front() + verdict.first;
-  if (live.ask.window > 0 && token > 1 && std::abs(token - live.ask.window) <= 1)
-    also += fmt::format("{}it begins where the window of {} tokens is full", also.empty() ? "" : "; ",
-                        live.ask.window);
+  if (explanation.best == nullptr && live.ask.window > 0) {
+    const std::int64_t begins = first_wrong_step(live);
+    if (std::abs(begins - live.ask.window) <= 1)
+      also += fmt::format(
+          "{}one by one from the first token on, it begins at token {}, where the window of {} is full",
+          also.empty() ? "" : "; ", begins, live.ask.window);
+  }
+  std::string cause = explanation.best != nullptr ? explanation.best->cause : live.later_tokens;
+  if (cause.empty()) cause = "later calls";
+  if (rule == "M101") live.steps = cause;
   Difference difference{.rule = rule,
                         .depth = depth,
                         .what = what,
@@ -156,7 +180,7 @@ bool agrees(Live& live, std::string_view rule, Depth depth, const Ids& cuts, con
                         .verdict = verdict,
                         .first_token = cuts.front(),
                         .also = also,
-                        .cause = explanation.best != nullptr ? explanation.best->cause : "later calls"};
+                        .cause = cause};
   if (cuts.back() == 1) difference.first_step = 1;
   add(live, difference, explanation);
   return false;
@@ -174,17 +198,14 @@ void check_steps(Live& live) {
   if (lacks_cache(live, "M101")) return;
   live.book.asked("M101");
   const std::int64_t tokens = live.tokens();
-  if (!agrees(live, "M101", Depth::behaviour, prompt_then_steps(tokens, live.ask.steps),
+  if (!agrees(live, "M101", Depth::called, prompt_then_steps(tokens, live.ask.steps),
               fmt::format("{} tokens in one call, then {} one by one, beside all in one call",
                           tokens - live.ask.steps, live.ask.steps)))
     return;
   // from the first token on, and over the edge of a window
-  const std::int64_t single = std::min(tokens - 1, std::clamp<std::int64_t>(live.ask.window + 8, 24, 96));
-  Ids cuts(static_cast<std::size_t>(single), 1);
-  if (tokens > single) cuts.push_back(tokens - single);
-  (void)agrees(live, "M101", Depth::behaviour, cuts,
-               fmt::format("{} tokens one by one from the first on, then {}, beside all in one call", single,
-                           tokens - single));
+  const std::int64_t single = tokens_one_by_one(live);
+  (void)agrees(live, "M101", Depth::called, Ids(static_cast<std::size_t>(single), 1),
+               fmt::format("{} tokens one by one from the first on, beside all in one call", single));
 }
 
 void check_chunks(Live& live) {
@@ -264,6 +285,7 @@ void check_later_tokens(Live& live) {
     changed.insert(changed.end(), live.ask.other.begin() + part, live.ask.other.end());
     const Logits other = live.drive.run(RowRun{.ids = changed}).part(0, part);
     const bool seen = judge(gap(other, got), live.budget, Path::same).differs;
+    live.later_tokens = "what stands behind a token";
     add(live,
         {.rule = "M113",
          .what = fmt::format("the first {} of {} tokens beside the same {} alone", part, tokens, part),
@@ -271,7 +293,8 @@ void check_later_tokens(Live& live) {
          .due = due,
          .verdict = verdict,
          .also = seen ? "other tokens behind them change it again: later tokens are visible"
-                      : "other tokens behind them change nothing: the number of tokens decides"},
+                      : "other tokens behind them change nothing: the number of tokens decides",
+         .cause = live.later_tokens},
         {});
     return;
   }

@@ -45,15 +45,17 @@ Candidate placed(Live& live, const Ids& row, std::string cause, std::int64_t pro
 }
 
 /// What the logits of a row are where they are not its own; empty = something else.
-std::string looks_like(const Logits& got, const std::vector<Logits>& rows, std::size_t self,
+std::string looks_like(const std::vector<Ids>& ids, const std::vector<Logits>& rows, std::size_t self,
                        std::int64_t first) {
+  const Logits& got = rows[self];
   const auto row = got.at(first);
   if (std::all_of(row.begin(), row.end(), [](float value) { return value == 0; }))
     return "every logit is 0, as if never written";
   if (std::any_of(row.begin(), row.end(), [](float value) { return std::isnan(value); }))
     return "logits are not numbers, or never written";
   for (std::size_t other = 0; other < rows.size(); ++other) {
-    if (other != self && std::equal(row.begin(), row.end(), rows[other].at(first).begin()))
+    if (ids[other] != ids[self] && first < rows[other].tokens() &&
+        std::equal(row.begin(), row.end(), rows[other].at(first).begin()))
       return fmt::format("they are the logits of row {}", other);
   }
   return {};
@@ -61,8 +63,12 @@ std::string looks_like(const Logits& got, const std::vector<Logits>& rows, std::
 
 Difference row_difference(Live& live, std::string_view rule, const Logits& got, const Logits& due,
                           std::size_t row, const Verdict& verdict) {
-  Difference difference{
-      .rule = rule, .got = got, .due = due, .verdict = verdict, .row = static_cast<std::int64_t>(row)};
+  Difference difference{.rule = rule,
+                        .depth = Depth::called,
+                        .got = got,
+                        .due = due,
+                        .verdict = verdict,
+                        .row = static_cast<std::int64_t>(row)};
   const std::int64_t prompt = due.tokens() - steps_of(live);
   difference.first_step = verdict.first >= prompt ? 1 - prompt : -verdict.first;
   return difference;
@@ -91,13 +97,14 @@ void check_rows(Live& live) {
         const std::string begins = fmt::format("row {} begins at {} times the length of a call", row, row);
         candidates = {placed(live, rows[b], begins, row * width, row),
                       placed(live, rows[b], begins, row * width, 0), placed(live, rows[b], begins, 0, row),
+                      placed(live, rows[b], fmt::format("row {} begins at position {}", row, row), row, row),
                       placed(live, rows[b], "steps of a row count on by the number of rows", 0, row * width)};
       }
       const Explanation explanation = explain(batch[b], due, live.budget, candidates);
       if (!verdict.differs && explanation.best == nullptr) continue;
       Difference difference = row_difference(live, "M105", batch[b], due, b, verdict);
       difference.what = fmt::format("row {} of a batch of {} beside the row alone", b, rows.size());
-      difference.also = looks_like(batch[b], batch, b, verdict.first);
+      difference.also = looks_like(rows, batch, b, verdict.first);
       difference.cause = kRows;  // uneven rows show it too, and may name it otherwise
       live.rows_differ = true;
       add(live, difference, explanation);
@@ -107,6 +114,10 @@ void check_rows(Live& live) {
 }
 
 namespace {
+
+std::string counted_padding(std::int64_t pads) {
+  return fmt::format("the {} of padding are counted", pads);
+}
 
 /// One padded row beside the row alone, and what reproduces it.
 class PaddedRow {
@@ -127,7 +138,7 @@ class PaddedRow {
 
   std::vector<Candidate> candidates() const {
     std::vector<Candidate> all;
-    const std::string counted_everywhere = fmt::format("the {} of padding are counted", pads_);
+    const std::string counted_everywhere = counted_padding(pads_);
     if (live_.takes_positions) {
       if (side_ == Padding::left) {
         all.push_back(placed(live_, row_, counted_everywhere, pads_, pads_));
@@ -208,7 +219,7 @@ void check_padding(Live& live, Padding side) {
     difference.depth = side == Padding::left ? Depth::composed : Depth::padded;
     difference.what = fmt::format("row {} of an uneven batch, {} of padding on the {}, beside the row alone",
                                   b, padded.pads(), name_of(side));
-    difference.also = looks_like(batch[b], batch, b, verdict.first);
+    difference.also = looks_like(rows, batch, b, verdict.first);
     const auto say = [&](const std::string& more) {
       difference.also += (difference.also.empty() ? "" : "; ") + more;
     };
@@ -220,8 +231,14 @@ void check_padding(Live& live, Padding side) {
     } else if (const double moved = padded.moved_by_pads(); moved > live.budget.upper) {
       say(fmt::format("another id in the padding moves them by {:.2g}: it is visible", moved));
       difference.cause = "padding is visible";
+    } else if (explanation.best != nullptr &&
+               explanation.best->cause.starts_with(counted_padding(padded.pads()))) {
+      difference.cause = "padding is counted";
     } else {
       say("another id in the padding changes nothing: it is not visible");
+      // the same steps are wrong without padding, too
+      if (explanation.best == nullptr && difference.verdict.first >= due.tokens() - steps_of(live))
+        difference.cause = live.steps;
     }
     add(live, difference, explanation);
     return;

@@ -32,13 +32,16 @@ void speak(Live& live, const Logits& got, const Logits& due, const std::string& 
 
 }  // namespace
 
-void check_history(Live& live) {
-  if (live.query.progress) live.query.progress("M109 history");
-  const RowRun run = usual(live);
-  const Logits first = live.drive.run(run);
+Logits first_run(Live& live) {
+  Logits first = live.drive.run(usual(live));
   live.whole = live.drive.run(RowRun{.ids = live.ask.prompt});
   live.budget = repeat_budget(live, live.whole);
+  return first;
+}
+
+void check_history(Live& live, const Logits& first) {
   live.book.asked("M109");
+  const RowRun run = usual(live);
   std::vector<double> moved;
   Logits last;
   for (int again = 0; again < kRepeats; ++again) {
