@@ -104,6 +104,7 @@ struct Gap {
 
 /// What rounding may move, in units of the largest logit.
 struct LiveBudget {
+  double floor = 0;     ///< of f32: below, nothing has changed at all
   double lower = 0;     ///< below, two ways agree
   double upper = 0;     ///< above, they do not: what 16-bit arithmetic explains, or `lower`
   double cached = 0;    ///< likewise where one way reads keys and values from a cache that may round them
@@ -122,6 +123,8 @@ struct Verdict {
   std::int64_t first = 0;  ///< token where it begins
 };
 [[nodiscard]] Verdict judge(const Gap& gap, const LiveBudget& budget, Path path);
+/// Of a prompt in one call, then steps that read a cache.
+[[nodiscard]] Verdict judge_steps(const Gap& gap, const LiveBudget& budget, std::int64_t prompt);
 
 /// A cause to be tried on the runtime: what it would give for the same tokens.
 struct Candidate {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "check/live.h"
 
@@ -11,8 +12,16 @@ namespace {
 
 /// Where the growth with the position is judged there are this many tokens at least.
 constexpr std::size_t kGrowth = 8;
-/// Rounding is of one size along a row: its largest of many differences stays within this of its usual one.
+/// Rounding is of one size along a row: its second half stays within this of its first quarter.
 constexpr double kFlat = 16;
+/// Some tokens are this much more sensitive than most: where a norm is small, or two keys weigh alike.
+constexpr double kTail = 8;
+
+double mean_square_root(std::span<const double> values) {
+  double squares = 0;
+  for (const double value : values) squares += value * value;
+  return values.empty() ? 0 : std::sqrt(squares / static_cast<double>(values.size()));
+}
 
 double largest_of(const Logits& logits) {
   double largest = 0;
@@ -34,7 +43,8 @@ Gap gap(const Logits& got, const Logits& due) {
     const auto b = due.at(t);
     double worst = 0;
     for (std::size_t i = 0; i < b.size(); ++i) {
-      if (a[i] == b[i]) {  // equal infinities too: masked columns of a vocabulary
+      // equal infinities too: masked columns of a vocabulary
+      if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) {
         if (std::isfinite(b[i])) size += static_cast<double>(b[i]) * b[i];
         continue;
       }
@@ -56,23 +66,33 @@ Gap gap(const Logits& got, const Logits& due) {
 Verdict judge(const Gap& gap, const LiveBudget& budget, Path path) {
   const double upper = path == Path::cached ? budget.cached : budget.upper;
   Verdict verdict;
-  verdict.differs = gap.largest > upper;
+  verdict.differs = gap.spread > upper || gap.largest > kTail * upper;
   verdict.open = !verdict.differs && gap.largest > budget.lower;
   // Rounding does not wait for a position, nor grow with it. In 16 bits single steps come and go.
   if (verdict.open && !budget.coarse && gap.at.size() >= kGrowth) {
-    const auto quarter = gap.at.begin() + static_cast<std::ptrdiff_t>(gap.at.size() / 4);
-    const double early = *std::max_element(gap.at.begin(), quarter);
-    if (gap.largest > kFlat * std::max(early, budget.lower)) {
+    const std::span<const double> all(gap.at);
+    const double early = mean_square_root(all.first(all.size() / 4));
+    if (mean_square_root(all.last(all.size() / 2)) > kFlat * std::max(early, budget.lower)) {
       verdict.differs = true;
       verdict.open = false;
     }
   }
   if (!verdict.differs && !verdict.open) return verdict;
-  const double begin = budget.coarse && verdict.differs ? upper : budget.lower;
+  const double begin = budget.coarse && gap.largest > upper ? upper : budget.lower;
   const auto first =
       std::find_if(gap.at.begin(), gap.at.end(), [&](double difference) { return difference > begin; });
-  verdict.first = first - gap.at.begin();
+  verdict.first = first == gap.at.end() ? 0 : first - gap.at.begin();
   return verdict;
+}
+
+Verdict judge_steps(const Gap& gap, const LiveBudget& budget, std::int64_t prompt) {
+  Gap first = gap;
+  first.at.resize(static_cast<std::size_t>(prompt));
+  first.largest = 0;
+  for (const double difference : first.at) first.largest = std::max(first.largest, difference);
+  first.spread = mean_square_root(first.at);
+  const Verdict verdict = judge(first, budget, Path::same);
+  return verdict.differs ? verdict : judge(gap, budget, Path::cached);
 }
 
 Explanation explain(const Logits& observed, const Logits& due, const LiveBudget& budget,

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
+#include <set>
 
 #include "check/live_rules.h"
 
@@ -16,6 +16,7 @@ namespace {
 
 /// Fewer tokens show little of positions.
 constexpr std::int64_t kFewest = 8;
+constexpr std::size_t kDifferent = 3;
 
 constexpr std::array<std::string_view, 13> kFamily = {"M101", "M102", "M103", "M104", "M105", "M106", "M107",
                                                       "M108", "M109", "M110", "M111", "M112", "M113"};
@@ -103,7 +104,7 @@ LiveBudget repeat_budget(const Live& live, const Logits& logits) {
   const auto [single, half, cache] = rounding_of(live);
   const bool coarse = in_16_bits(logits);
   const double budget = coarse ? half : 32 * single;  // sums in whatever order threads come
-  return {.lower = budget, .upper = budget, .cached = budget, .coarse = coarse};
+  return {.floor = single, .lower = budget, .upper = budget, .cached = budget, .coarse = coarse};
 }
 
 LiveBudget measure_budget(Live& live) {
@@ -118,7 +119,7 @@ LiveBudget measure_budget(Live& live) {
     const double largest = gap(beginning, live.whole.part(0, part)).largest;
     if (largest <= half) measured = std::max(measured, largest);  // beyond is M113's
   }
-  LiveBudget budget;
+  LiveBudget budget{.floor = single};
   // Kernels for other shapes round elsewhere: four times what was seen on a few of them.
   budget.lower = std::max(single, std::min(4 * measured, half));
   budget.coarse = in_16_bits(live.whole) || measured > 32 * single;
@@ -171,6 +172,10 @@ void check_live(const CheckQuery& query, const Evidence& evidence, Book& book) {
   };
   if (tokens < kFewest)
     return lack(fmt::format("a live prompt of {} tokens or more, got {}", kFewest, tokens));
+  const auto different = std::set<std::int64_t>(question.prompt.begin(), question.prompt.end()).size();
+  // where all keys carry one value, it does not matter where they stand
+  if (different < kDifferent)
+    return lack(fmt::format("a live prompt of {} different tokens, got {}", kDifferent, different));
   if (tokens > question.same_until) {
     return lack(
         fmt::format("a live prompt of {} tokens or fewer, got {}: from there on the plan follows the length",
@@ -178,6 +183,12 @@ void check_live(const CheckQuery& query, const Evidence& evidence, Book& book) {
   }
   Live live{query, evidence, book, std::move(question), Drive(*query.runtime, tokens)};
   const Logits first = first_run(live);
+  const auto nan = std::find_if(live.whole.data.begin(), live.whole.data.end(),
+                                [](float value) { return std::isnan(value); });
+  if (nan != live.whole.data.end()) {
+    throw SpecError(fmt::format("check: logits of a prompt must be numbers, {} gives none at token {}",
+                                query.runtime->name(), (nan - live.whole.data.begin()) / live.whole.columns));
+  }
   ask(live, "M109", [&] { check_history(live, first); });
   if (std::any_of(book.drafts().begin(), book.drafts().end(),
                   [](const Draft& draft) { return draft.finding.rule->id == "M109"; })) {

@@ -253,7 +253,7 @@ void check_fork(Live& live) {
                                        std::tuple(&leaves, &branch, "the fork")}) {
     const RowRun alone{.ids = *ids, .cuts = prompt_then_steps(prompt + steps, steps)};
     const Logits due = live.drive.run(alone).part(prompt, steps);
-    const Verdict verdict = judge(gap(*got, due), live.budget, Path::same);
+    const Verdict verdict = judge(gap(*got, due), live.budget, Path::cached);
     if (!verdict.differs) continue;
     add(live,
         {.rule = "M112",

@@ -88,7 +88,8 @@ void check_rows(Live& live) {
     const std::vector<Logits> batch = live.drive.run(BatchRun{.rows = rows, .steps = steps});
     for (std::size_t b = 0; b < rows.size(); ++b) {
       const Logits& due = (rows[b] == Q) ? two : one;
-      const Verdict verdict = judge(gap(batch[b], due), live.budget, Path::same);
+      const Gap beside = gap(batch[b], due);
+      const Verdict verdict = judge_steps(beside, live.budget, due.tokens() - steps_of(live));
       if (!verdict.differs && !verdict.open) continue;
       std::vector<Candidate> candidates;
       const auto row = static_cast<std::int64_t>(b);
@@ -208,7 +209,8 @@ void check_padding(Live& live, Padding side) {
       BatchRun{.rows = rows, .steps = steps_of(live), .padding = side, .pad_id = live.ask.pad_id});
   for (std::size_t b = 0; b < rows.size(); ++b) {
     const Logits due = alone(live, rows[b]);
-    const Verdict verdict = judge(gap(batch[b], due), live.budget, Path::same);
+    const Gap beside = gap(batch[b], due);
+    const Verdict verdict = judge_steps(beside, live.budget, due.tokens() - steps_of(live));
     if (!verdict.differs && !verdict.open) continue;
     const PaddedRow padded(live, side, rows[b], width);
     const std::vector<Candidate> candidates =
@@ -223,8 +225,7 @@ void check_padding(Live& live, Padding side) {
     const auto say = [&](const std::string& more) {
       difference.also += (difference.also.empty() ? "" : "; ") + more;
     };
-    const bool single_right =
-        padded.pads() == 0 || !judge(gap(padded.single(), due), live.budget, Path::same).differs;
+    const bool single_right = padded.pads() == 0 || gap(padded.single(), due).largest < beside.largest / 4;
     if (single_right) {
       say("a batch of this row alone is right: rows share what they must not");
       difference.cause = kRows;

@@ -48,7 +48,7 @@ void check_history(Live& live, const Logits& first) {
     last = live.drive.run(run);
     moved.push_back(gap(last, first).largest);
   }
-  if (moved.back() > live.budget.upper) {
+  if (judge(gap(last, first), live.budget, Path::same).differs) {
     const bool grows = moved.back() > 1.5 * moved.front();
     return speak(live, last, first,
                  fmt::format("one prompt, run {} times, beside its first run", kRepeats + 2),
@@ -58,7 +58,7 @@ void check_history(Live& live, const Logits& first) {
   }
   (void)live.drive.run(RowRun{.ids = live.ask.other});
   const Logits after = live.drive.run(run);
-  if (gap(after, first).largest > live.budget.upper)
+  if (judge(gap(after, first), live.budget, Path::same).differs)
     return speak(live, after, first, "a prompt after another one in another session, beside its first run",
                  "");
   // two sessions in turn, a token each
@@ -73,7 +73,7 @@ void check_history(Live& live, const Logits& first) {
     live.drive.run_in(*theirs, {.ids = piece(live.ask.other)}, ignored);
     token += count;
   }
-  if (gap(got, first).largest > live.budget.upper)
+  if (judge(gap(got, first), live.budget, Path::same).differs)
     speak(live, got, first, "a prompt in turn with another session, call by call, beside its first run", "");
 }
 
@@ -93,7 +93,7 @@ void check_long_history(Live& live) {
   Logits ignored;
   live.drive.run_in(*session, {.ids = ids}, ignored);
   const Logits after = live.drive.run(run);
-  if (gap(after, before).largest <= live.budget.upper) return;
+  if (!judge(gap(after, before), live.budget, Path::same).differs) return;
   const std::string over =
       length > live.ask.same_until
           ? fmt::format("the plan changes at {} tokens: what it changed to stays", live.ask.same_until + 1)

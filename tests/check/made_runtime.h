@@ -21,11 +21,12 @@ namespace locant::tests {
 /// A token of a call, as the runtime could know it.
 struct LiveToken {
   std::int64_t layer = 0, row = 0, rows = 1;
-  std::int64_t token = 0, tokens = 1;  ///< in its call
-  std::int64_t call = 0;               ///< of its session
-  std::int64_t due = 0;                ///< content before it in its row (and document)
-  std::int64_t column = 0;             ///< everything before it in its row
-  std::int64_t prompt = 0;             ///< columns of the first call
+  std::int64_t token = 0, tokens = 1;         ///< in its call
+  std::int64_t call = 0;                      ///< of its session
+  std::int64_t due = 0;                       ///< content before it in its row (and document)
+  std::int64_t pads = 0, first_row_pads = 0;  ///< padding before it in its row; all so far in row 0
+  std::int64_t column = 0;                    ///< everything before it in its row
+  std::int64_t prompt = 0;                    ///< columns of the first call
   std::int64_t capacity = 0;
   std::int64_t runs = 0;      ///< sessions opened on the runtime
   std::int64_t longest = 0;   ///< tokens of the longest row that the runtime ever saw
@@ -35,6 +36,7 @@ struct LiveToken {
 /// A key beside a query: columns of one row.
 struct LivePair {
   std::int64_t query = 0, key = 0;  ///< columns
+  std::int64_t distance = 0;        ///< content from the key to the query
   std::int64_t call_start = 0, tokens = 1, call = 0;
   bool content = true;  ///< the key is no padding
   bool same_document = true;
@@ -101,6 +103,7 @@ class MadeRuntime final : public Runtime {
   struct Column {
     bool content = true;
     std::int64_t document = 0;
+    std::int64_t order = 0;  ///< content before it
   };
   struct Row {
     std::vector<Column> columns;
@@ -248,8 +251,12 @@ class MadeRuntime final : public Runtime {
                    .runs = runs_,
                    .longest = longest_,
                    .together = together_ + t};
+      at.pads = start + t - row.content;
+      const Row& first = state.rows.front();
+      at.first_row_pads = b == 0 ? at.pads : static_cast<std::int64_t>(first.columns.size()) - first.content;
       at.due = call.documents ? row.content - document_start : row.content;
       tokens.push_back(at);
+      column.order = row.content;
       row.columns.push_back(column);
       if (column.content) ++row.content;
       const auto id = static_cast<std::size_t>(call.ids(b, t));
@@ -327,13 +334,14 @@ class MadeRuntime final : public Runtime {
         const Column& key = row.columns[c];
         const LivePair pair{.query = at.column,
                             .key = static_cast<std::int64_t>(c),
+                            .distance = row.columns[query].order - key.order,
                             .call_start = start,
                             .tokens = at.tokens,
                             .call = at.call,
                             .content = key.content,
                             .same_document = key.document == row.columns[query].document};
         const bool due = c <= query && key.content && pair.same_document &&
-                         (made_.window == 0 || at.column - pair.key < made_.window);
+                         (made_.window == 0 || pair.distance < made_.window);
         if (!made_.sees(due, pair)) continue;
         double score = 0;
         for (std::size_t i = 0; i < kWidth; ++i)
