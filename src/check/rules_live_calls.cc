@@ -73,7 +73,13 @@ class LaterCalls {
   [[nodiscard]] Logits due() const { return live_.whole.part(prompt_, count_); }
   Logits got() { return behind(RowRun{.ids = ids_, .cuts = cuts_}); }
 
-  std::vector<Candidate> candidates() {
+  /// Whether the positions due, given, make what is observed: then its own count is right.
+  bool counts_right(const Logits& got) {
+    return live_.takes_positions &&
+           gap(given(counted(0, prompt_ + count_)), got).largest <= live_.budget.lower;
+  }
+
+  std::vector<Candidate> candidates(bool miscounts) {
     std::vector<Candidate> all;
     if (live_.takes_positions) {
       all.push_back({.cause = "later calls do not see the cache", .parameters = {}, .run = [this] {
@@ -85,7 +91,7 @@ class LaterCalls {
                    .run = [this] { return apart({}); }});
     std::vector<Ids> seen{counted(0, prompt_ + count_)};
     for (const Miscount& one : kMiscounts) {
-      if (!live_.takes_positions) break;
+      if (!miscounts || !live_.takes_positions) break;
       const Ids positions = miscounted(cuts_, one.position);
       if (std::find(seen.begin(), seen.end(), positions) != seen.end()) continue;
       seen.push_back(positions);
@@ -158,7 +164,7 @@ bool agrees(Live& live, std::string_view rule, Depth depth, const Ids& cuts, con
   const Logits got = later.got();
   const Verdict verdict = judge(gap(got, due), live.budget, Path::cached);
   if (!verdict.differs && !verdict.open) return true;
-  const std::vector<Candidate> candidates = later.candidates();
+  const std::vector<Candidate> candidates = later.candidates(!later.counts_right(got));
   const Explanation explanation = explain(got, due, live.budget, candidates);
   if (!verdict.differs && explanation.best == nullptr) return true;
   std::string also = later.with_positions(got);

@@ -42,19 +42,17 @@ Logits first_run(Live& live) {
 void check_history(Live& live, const Logits& first) {
   live.book.asked("M109");
   const RowRun run = usual(live);
-  std::vector<double> moved;
-  Logits last;
+  Logits before = first;
+  Logits last = first;
   for (int again = 0; again < kRepeats; ++again) {
+    before = std::move(last);
     last = live.drive.run(run);
-    moved.push_back(gap(last, first).largest);
   }
   if (judge(gap(last, first), live.budget, Path::same).differs) {
-    const bool grows = moved.back() > 1.5 * moved.front();
-    return speak(live, last, first,
-                 fmt::format("one prompt, run {} times, beside its first run", kRepeats + 2),
-                 fmt::format("{}: {:.2g} at first, {:.2g} at last",
-                             grows ? "further every time, as something adds up" : "not further every time",
-                             moved.front(), moved.back()));
+    const bool settles = !judge(gap(last, before), live.budget, Path::same).differs;
+    return speak(
+        live, last, first, fmt::format("one prompt, run {} times, beside its first run", kRepeats + 2),
+        settles ? "its last two runs agree" : "every run differs from the one before, as something adds up");
   }
   (void)live.drive.run(RowRun{.ids = live.ask.other});
   const Logits after = live.drive.run(run);

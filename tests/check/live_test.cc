@@ -250,7 +250,10 @@ std::vector<Fault> faults() {
     add({called("absolute_residue"), {"M107"}, residue, {"a shift by 1 moves them by"}});
     MadeBehaviour decode_unmarked = base;
     decode_unmarked.stretch = [](const LiveToken& at) { return at.tokens == 1 ? 0.0 : 1.0; };
-    add({called("no_positions_in_decode"), {"M101"}, decode_unmarked, {"not the count is wrong"}});
+    add({called("no_positions_in_decode"),
+         {"M101"},
+         decode_unmarked,
+         {"not the count is wrong", "none of the causes"}});
     MadeBehaviour narrow = base;
     narrow.narrow = [](double place) {
       return static_cast<double>(f32_from(bfloat16_from_f32(static_cast<float>(place))));
@@ -292,7 +295,7 @@ std::vector<Fault> faults() {
   add({"buffer_grows",
        {"M109"},
        with(learned(), [](const LiveToken& at) { return at.due + at.runs; }),
-       {"further every time"}});
+       {"every run differs from the one before"}});
   add({"counts_from_one",
        {"M111"},
        with(learned(), [](const LiveToken& at) { return at.due + 1; }),
@@ -300,8 +303,10 @@ std::vector<Fault> faults() {
   MadeBehaviour unmarked = with(learned(), [](const LiveToken&) { return 0; });
   unmarked.reads_given = false;
   add({"no_positions_learned", {"M111"}, unmarked, {"one token twice gives one row of logits twice"}});
-  add({"documents_count_on", {"M106"}, with(learned(), [](const LiveToken& at) { return at.column; }), {}});
-  all.back().rules = {"M103", "M106"};
+  add({"documents_count_on",
+       {"M106"},
+       with(learned(), [](const LiveToken& at) { return at.column - at.pads; }),
+       {"positions count on from the document before"}});
   add({"sees_itself_alone",
        {"M108", "M111"},
        seeing(rope(), [](bool due, const LivePair& pair) { return due && pair.key == pair.query; }),
