@@ -80,13 +80,11 @@ class Drive {
 
   [[nodiscard]] Runtime& runtime() noexcept { return runtime_; }
   [[nodiscard]] std::int64_t capacity() const noexcept { return capacity_; }
-  [[nodiscard]] std::int64_t calls() const noexcept { return calls_; }
 
  private:
   Runtime& runtime_;
   std::int64_t capacity_;
   std::int64_t axes_ = 1;
-  std::int64_t calls_ = 0;
 };
 
 /// Cuts of a prompt in one call, then single tokens.

@@ -37,7 +37,6 @@ void Logits::append(const Logits& more) {
 Drive::Drive(Runtime& runtime, std::int64_t capacity) : runtime_(runtime), capacity_(capacity) {}
 
 std::vector<Logits> Drive::feed(RuntimeSession& session, const Call& call) {
-  ++calls_;
   const auto B = static_cast<std::int64_t>(call.ids.size());
   const auto T = static_cast<std::int64_t>(call.ids.front().size());
   const std::int64_t V = runtime_.vocab();

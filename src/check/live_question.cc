@@ -19,6 +19,8 @@ constexpr std::int64_t kWidest = 1024;
 constexpr double kWork = 1e12;
 constexpr double kTimes = 45;
 constexpr std::int64_t kShortest = 32;
+/// Logits that one call may hand back, of four rows.
+constexpr std::int64_t kLogits = std::int64_t{1} << 26U;
 /// Without a spec or a stated length.
 constexpr std::int64_t kUnstated = 4096;
 /// Lengths up to which a plan is asked whether it changes.
@@ -90,6 +92,7 @@ std::int64_t prompt_length(const Evidence& evidence, const LiveQuestion& ask) {
         static_cast<double>(spec.layers) * 12 * hidden * hidden + static_cast<double>(spec.vocab) * hidden;
     const double affordable = kWork / (kTimes * std::max(parameters, 1.0));
     wanted = std::min(wanted, std::max(kShortest, static_cast<std::int64_t>(affordable)));
+    wanted = std::min(wanted, std::max(kShortest, kLogits / (4 * std::max<std::int64_t>(spec.vocab, 1))));
   }
   // room behind it for shifts, padding and a larger capacity
   const std::int64_t room = std::min(ask.last + 1, ask.same_until);

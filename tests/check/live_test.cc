@@ -154,7 +154,7 @@ std::vector<Fault> faults() {
   const auto add = [&](Fault fault) { all.push_back(std::move(fault)); };
   for (const auto& [base, name] :
        {std::pair(rope(), "rope"), std::pair(alibi(), "alibi"), std::pair(learned(), "learned")}) {
-    const auto called = [&](const std::string& what) { return what + "_" + name; };
+    const auto called = [suffix = std::string("_") + name](const std::string& what) { return what + suffix; };
     add({called("later_calls_late"),
          {"M101"},
          with(base, [](const LiveToken& at) { return at.due + (later(at) ? 1 : 0); }),
@@ -221,7 +221,7 @@ std::vector<Fault> faults() {
     add({called("given_not_read"), {"M111"}, deaf, {"given ones are not read"}});
   }
   for (const auto& [base, name] : {std::pair(rope(), "rope"), std::pair(alibi(), "alibi")}) {
-    const auto called = [&](const std::string& what) { return what + "_" + name; };
+    const auto called = [suffix = std::string("_") + name](const std::string& what) { return what + suffix; };
     // a row that stands elsewhere throughout is the same row; its steps tell
     add({called("row_offset"),
          {"M105"},
