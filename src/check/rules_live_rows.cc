@@ -14,6 +14,8 @@ constexpr std::int64_t kSteps = 6;
 /// Of a padded row where the prompt is long enough.
 constexpr std::int64_t kPads = 7;
 constexpr std::string_view kRows = "rows of a batch";
+constexpr std::string_view kBatchRight =
+    "the batch is right: the row alone gives the same with its positions given";
 
 std::int64_t steps_of(const Live& live) {
   return std::min(live.ask.steps, kSteps);
@@ -141,6 +143,7 @@ class PaddedRow {
     std::vector<Candidate> all;
     const std::string counted_everywhere = counted_padding(pads_);
     if (live_.takes_positions) {
+      all.push_back(placed(live_, row_, std::string(kBatchRight), 0, 0));
       if (side_ == Padding::left) {
         all.push_back(placed(live_, row_, counted_everywhere, pads_, pads_));
         all.push_back(placed(live_, row_, counted_everywhere + " in the prompt alone", pads_, 0));
@@ -226,7 +229,9 @@ void check_padding(Live& live, Padding side) {
       difference.also += (difference.also.empty() ? "" : "; ") + more;
     };
     const bool single_right = padded.pads() == 0 || gap(padded.single(), due).largest < beside.largest / 4;
-    if (single_right) {
+    if (explanation.best != nullptr && explanation.best->cause == kBatchRight) {
+      difference.cause = live.steps;
+    } else if (single_right) {
       say("a batch of this row alone is right: rows share what they must not");
       difference.cause = kRows;
     } else if (const double moved = padded.moved_by_pads(); moved > live.budget.upper) {

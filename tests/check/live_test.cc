@@ -328,6 +328,11 @@ std::vector<Fault> faults() {
          return due && (pair.tokens == 1 || pair.key >= pair.call_start - 8);
        }),
        {"chunks of"}});
+  // a mask makes it count right: the batch is sound, the row alone is not
+  add({"late_without_a_mask",
+       {"M101"},
+       with(rope(), [](const LiveToken& at) { return at.due + (later(at) && !at.masked ? 1 : 0); }),
+       {"later calls stand one position late"}});
   add({"window_counts_padding",
        {"M104"},
        windowed([](bool due, const LivePair& pair) { return due && pair.query - pair.key < 16; }),

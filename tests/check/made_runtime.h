@@ -30,6 +30,7 @@ struct LiveToken {
   std::int64_t capacity = 0;
   std::int64_t runs = 0;      ///< sessions opened on the runtime
   std::int64_t longest = 0;   ///< tokens of the longest row that the runtime ever saw
+  bool masked = false;        ///< the call has a mask
   std::int64_t together = 0;  ///< tokens fed in all sessions since the last first call
 };
 
@@ -252,6 +253,7 @@ class MadeRuntime final : public Runtime {
                    .longest = longest_,
                    .together = together_ + t};
       at.pads = start + t - row.content;
+      at.masked = call.mask.has_value();
       const Row& first = state.rows.front();
       at.first_row_pads = b == 0 ? at.pads : static_cast<std::int64_t>(first.columns.size()) - first.content;
       at.due = call.documents ? row.content - document_start : row.content;
