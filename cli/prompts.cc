@@ -39,7 +39,7 @@ std::vector<std::vector<std::int64_t>> ids_of_file(const std::string& path) {
 
 }  // namespace
 
-std::vector<std::int64_t> parse_ids(std::string_view list) {
+std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view command) {
   std::vector<std::int64_t> ids;
   for (std::string_view rest = list;;) {
     const std::size_t comma = rest.find(',');
@@ -49,7 +49,7 @@ std::vector<std::int64_t> parse_ids(std::string_view list) {
     std::int64_t id = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || end != word.data() + word.size()) {
-      throw UsageError(fmt::format("run: --ids is whole numbers between commas, got {} at place {}",
+      throw UsageError(fmt::format("{}: --ids is whole numbers between commas, got {} at place {}", command,
                                    in_quotes(word), ids.size()));
     }
     ids.push_back(id);

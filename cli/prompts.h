@@ -19,7 +19,7 @@ struct Prompt {
 [[nodiscard]] Prompt read_prompt(const RunOptions& options);
 
 /// "1,2,3". Throws UsageError.
-[[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list);
+[[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view command = "run");
 
 /// Positions of every token: [B][axes][T of the row].
 struct RowPositions {

@@ -3,6 +3,7 @@
 // tensors turned out to stand for.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,7 +25,10 @@ enum class Depth : std::uint8_t {
   rotation,
   embedding,
   scores,
-  behaviour
+  behaviour,  ///< of a live runtime: one row in one call
+  called,     ///< likewise: call after call, or several rows
+  composed,   ///< likewise: chunks, forks, uneven rows
+  padded      ///< likewise: padding between tokens
 };
 
 struct Draft {
@@ -49,6 +53,15 @@ class Book {
  public:
   void asked(std::string_view id) { asked_.emplace(id); }
   [[nodiscard]] bool was_asked(std::string_view id) const { return asked_.contains(id); }
+  /// Why a rule cannot be asked, where its page says it too generally.
+  void lacks(std::string_view id, std::string what) {
+    lacks_.insert_or_assign(std::string(id), std::move(what));
+  }
+  /// Empty where lacks() said nothing.
+  [[nodiscard]] std::string lacking(std::string_view id) const {
+    const auto found = lacks_.find(id);
+    return found == lacks_.end() ? std::string() : found->second;
+  }
   /// Marks the rule as asked as well.
   void add(std::string_view id, Depth depth, Finding finding, std::string cause = {});
   void observe(Observation observation) { observations_.push_back(std::move(observation)); }
@@ -62,6 +75,7 @@ class Book {
 
  private:
   std::set<std::string, std::less<>> asked_;
+  std::map<std::string, std::string, std::less<>> lacks_;
   std::vector<Draft> drafts_;
   std::vector<Observation> observations_;
   std::vector<std::pair<const Trace*, Ladder>> found_;
@@ -86,6 +100,12 @@ void check_pooled(const Evidence& evidence, Book& book);
 void check_cache(const Evidence& evidence, Book& book);
 /// Traces of several processes beside each other.
 void check_ranks(const Evidence& evidence, Book& book);
+
+/// Drives query.runtime through the rules of family M; without one nothing is asked.
+void check_live(const CheckQuery& query, const Evidence& evidence, Book& book);
+
+/// Whether a query selects a rule and does not ignore it.
+[[nodiscard]] bool chosen(const Rule& rule, const CheckQuery& query);
 
 /// "layer 3", "layers 0 to 5", "layers 0, 2 and 5".
 [[nodiscard]] std::string layers_text(const std::vector<std::int64_t>& layers);

@@ -218,6 +218,145 @@ constexpr std::array kRules = {
          .example = "logits: column 50300 is the largest, and the vocabulary ends at 50257",
          .cannot_tell = "It does not see padding that the config counts as vocabulary.",
          .fix = "Cut the logits at the vocabulary, or set the columns behind it to -inf."},
+    Rule{.id = "M101",
+         .name = "stepwise",
+         .severity = Severity::error,
+         .summary = "Tokens fed one by one get other logits than in one call.",
+         .needs = "a live runtime of a model whose tokens see earlier ones alone",
+         .example =
+             "64 tokens in one call, then 32 one by one, beside all in one call: logits differ from token 64 "
+             "on by 0.37 of the largest, 5e-06 is rounding; 0.94 at token 78; later calls stand one position "
+             "late; with the positions due given, it does not: the runtime's own count is wrong",
+         .cannot_tell = "It does not see what both ways do alike: another theta, another table, another "
+                        "pairing. A small difference of one size along the row that no miscount reproduces "
+                        "is taken for a cache that rounds.",
+         .fix = "Count the positions of later calls on from the cache; look at the path for one token."},
+    Rule{.id = "M102",
+         .name = "chunked",
+         .severity = Severity::error,
+         .summary = "A prompt in chunks gets other logits than in one call.",
+         .needs = "a live runtime of a model whose tokens see earlier ones alone",
+         .example = "chunks of 7 tokens beside all in one call: logits differ from token 7 on by 0.18 of the "
+                    "largest, 5e-06 is rounding; 1.2 at token 28; every later call begins at 0 again; with "
+                    "the positions due given, it does not: the runtime's own count is wrong",
+         .cannot_tell = "It does not see chunks that a runtime makes inside one call.",
+         .fix = "Start each chunk behind what the cache holds; rotate kept keys once."},
+    Rule{.id = "M103",
+         .name = "left-padding",
+         .severity = Severity::error,
+         .summary = "A row with padding on its left gets other logits than alone.",
+         .needs = "a live runtime",
+         .example = "row 0 of an uneven batch, 7 of padding on the left, beside the row alone: logits differ "
+                    "from token 0 on by 0.46 of the largest, 5e-06 is rounding; 1.4 at token 32; the 7 of "
+                    "padding are counted; another id in the padding changes nothing: it is not visible",
+         .cannot_tell = "It does not see padding that is counted throughout where positions act by their "
+                        "differences alone: there it is harmless.",
+         .fix = "Take positions from the mask's content, in steps too; hide padding from every token."},
+    Rule{.id = "M104",
+         .name = "right-padding",
+         .severity = Severity::error,
+         .summary = "A row with padding on its right gets other logits than alone.",
+         .needs = "a live runtime",
+         .example =
+             "row 0 of an uneven batch, 7 of padding on the right, beside the row alone: logits differ "
+             "from token 83 on by 0.65 of the largest, 5e-06 is rounding; the 7 of padding are counted "
+             "by the steps alone; another id in the padding changes nothing: it is not visible",
+         .cannot_tell = "It does not see padding that only padding looks at.",
+         .fix = "Count steps on from a row's content, not from the width of the batch; keep padding hidden "
+                "behind it."},
+    Rule{.id = "M105",
+         .name = "batch",
+         .severity = Severity::error,
+         .summary = "A row of a batch gets other logits than alone, all rows of one length.",
+         .needs = "a live runtime",
+         .example = "row 1 of a batch of 3 beside the row alone: logits differ from token 90 on by 0.62 of "
+                    "the largest, 5e-06 is rounding; every logit is 0, as if never written",
+         .cannot_tell = "It does not see rows that are all wrong alike, nor rows that stand elsewhere "
+                        "throughout where positions act by their differences alone.",
+         .fix = "Look for an index that runs over the batch, and for one row's state that serves all."},
+    Rule{
+        .id = "M106",
+        .name = "packed",
+        .severity = Severity::error,
+        .summary = "A document packed behind another one gets other logits than alone.",
+        .needs = "a live runtime that takes documents",
+        .example = "document 1 of 64 tokens behind 32 in one row, beside the document alone: logits differ "
+                   "from token 0 on by 0.78 of the largest, 5e-06 is rounding; the first document is visible",
+        .cannot_tell = "It does not see documents that count on from each other where positions act by their "
+                       "differences alone: there it is harmless.",
+        .fix = "Give attention the boundaries of documents, and begin positions at each."},
+    Rule{.id = "M107",
+         .name = "shift",
+         .severity = Severity::error,
+         .summary = "All positions shifted by one number give other logits, though they act by their "
+                    "differences alone.",
+         .needs =
+             "a live runtime that takes positions, and a plan whose positions act by their differences alone",
+         .example = "positions 340 to 639 beside 0 to 299: logits differ from token 1 on by 0.098 of the "
+                    "largest, 5e-06 is rounding; 1.1 at token 29; a shift by 1 moves them by 0.84",
+         .cannot_tell = "It does not see what is wrong alike everywhere: pairing, theta, scale, width.",
+         .fix = "Look for positions or angles in 16 bits, and for a part that counts from the beginning."},
+    Rule{.id = "M108",
+         .name = "order",
+         .severity = Severity::error,
+         .summary = "Two earlier tokens change places and nothing else changes.",
+         .needs = "a live runtime, a prompt of different tokens, and a plan that marks positions",
+         .example = "tokens 93 and 94 change places and the logits of the last token stay, within 5e-06 of "
+                    "the largest",
+         .cannot_tell = "It does not see a lack of positions in a causal model of several layers: the mask "
+                        "alone tells some order. M111 does.",
+         .fix = "Check that positions reach the layers, and that attention sees more than its own token."},
+    Rule{.id = "M109",
+         .name = "history",
+         .severity = Severity::error,
+         .summary = "What ran before changes the logits of a prompt.",
+         .needs = "a live runtime",
+         .example = "one prompt, run 6 times, beside its first run: logits differ from token 0 on by 0.43 of "
+                    "the largest, 0.0001 is rounding; 1.1 at token 94; every run differs from the one "
+                    "before, as something adds up",
+         .cannot_tell = "It does not see state that needs longer texts, or more of them, than were run.",
+         .fix = "Look for buffers that are changed in place and kept, and for lengths that only grow."},
+    Rule{
+        .id = "M110",
+        .name = "capacity",
+        .severity = Severity::error,
+        .summary = "A short prompt gets other logits where the session was opened for more tokens.",
+        .needs =
+            "a live runtime with room for more than the prompt, and a plan that does not follow the capacity",
+        .example = "96 tokens in a session opened for 128 beside one opened for 96: logits differ from token "
+                   "1 on by 0.059 of the largest, 5e-06 is rounding; 1 at token 52",
+        .cannot_tell = "It does not see a plan that is chosen by a capacity larger than the one asked for.",
+        .fix = "Choose factors and bases by the tokens seen, or state the recipe that does otherwise."},
+    Rule{.id = "M111",
+         .name = "given-positions",
+         .severity = Severity::error,
+         .summary = "Positions that are given are not read, or the count without them is another one.",
+         .needs = "a live runtime that takes positions",
+         .example =
+             "a prompt without positions beside the same with positions 0, 1, 2 .. given: logits differ from "
+             "token 0 on by 0.91 of the largest, 5e-06 is rounding; without positions it counts from 1",
+         .cannot_tell =
+             "It does not see a count from elsewhere where positions act by their differences alone.",
+         .fix = "Pass positions on to every layer; begin at 0 without them."},
+    Rule{.id = "M112",
+         .name = "fork",
+         .severity = Severity::error,
+         .summary = "A forked session, or the one it came from, goes on in another way than alone.",
+         .needs = "a live runtime whose sessions can be forked",
+         .example = "the session that was forked, 4 steps in turn with the other one, beside the same steps "
+                    "alone: logits differ from token 65 on by 0.62 of the largest, 5e-06 is rounding",
+         .cannot_tell = "It does not see copies that share memory which neither of them writes.",
+         .fix = "Copy the cache and its counts, not references to them."},
+    Rule{.id = "M113",
+         .name = "later-tokens",
+         .severity = Severity::error,
+         .summary = "Earlier tokens get other logits when more tokens stand behind them.",
+         .needs = "a live runtime of a model whose tokens see earlier ones alone",
+         .example = "the first 95 of 96 tokens beside the same 95 alone: logits differ from token 0 on by "
+                    "0.21 of the largest, 5e-06 is rounding; 0.77 at token 88; other tokens behind them "
+                    "change it again: later tokens are visible",
+         .cannot_tell = "It does not see the cause where neither tokens nor their number in one call matter.",
+         .fix = "Add the causal mask; build tables that do not depend on the length of a call."},
     Rule{.id = "P101",
          .name = "position-repeated",
          .severity = Severity::error,

@@ -49,14 +49,6 @@ std::string layers_text(const std::vector<std::int64_t>& layers) {
   return text;
 }
 
-}  // namespace check_room
-
-namespace {
-
-using check_room::Book;
-using check_room::Draft;
-using namespace std::string_view_literals;
-
 bool chosen(const Rule& rule, const CheckQuery& query) {
   const auto matches = [&](const std::string& word) {
     return rule.id.starts_with(word) || rule.name == word;
@@ -65,6 +57,15 @@ bool chosen(const Rule& rule, const CheckQuery& query) {
       query.select.empty() || std::any_of(query.select.begin(), query.select.end(), matches);
   return selected && std::none_of(query.ignore.begin(), query.ignore.end(), matches);
 }
+
+}  // namespace check_room
+
+namespace {
+
+using check_room::Book;
+using check_room::chosen;
+using check_room::Draft;
+using namespace std::string_view_literals;
 
 void require_rules(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
@@ -124,6 +125,7 @@ CheckReport check(const CheckQuery& query) {
   check_room::check_pooled(evidence, book);
   check_room::check_cache(evidence, book);
   check_room::check_ranks(evidence, book);
+  check_room::check_live(query, evidence, book);
 
   for (Draft& draft : book.drafts()) {
     if (evidence.spec != nullptr) soften(draft.finding, *evidence.spec);
@@ -153,7 +155,8 @@ CheckReport check(const CheckQuery& query) {
     if (book.was_asked(rule.id)) {
       report.passed.push_back(&rule);
     } else {
-      report.skipped.push_back({&rule, std::string(rule.needs)});
+      const std::string lacking = book.lacking(rule.id);
+      report.skipped.push_back({&rule, lacking.empty() ? std::string(rule.needs) : lacking});
     }
   }
   return report;

@@ -124,7 +124,9 @@ std::vector<EvidenceItem> fingerprints(const CheckQuery& query) {
   if (query.spec != nullptr) prints.add_model(*query.spec, query.weights);
   if (query.against != nullptr) prints.add_model(*query.against, query.against_weights);
   for (const std::string& trace : query.traces) prints.add_trace(trace);
-  return std::move(prints).items();
+  std::vector<EvidenceItem> items = std::move(prints).items();
+  if (query.runtime != nullptr) items.push_back({EvidenceKind::live, query.runtime->name(), {}});
+  return items;
 }
 
 }  // namespace locant::check_room

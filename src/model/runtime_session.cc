@@ -30,6 +30,8 @@ void check(const ForwardCall& call, View<float, 3> logits, std::int64_t rows, st
     throw SpecError(fmt::format("forward: mask must be [{}, S] with S of at least {}, got {}", batch, tokens,
                                 TensorRef(*call.mask).shape_text()));
   }
+  if (call.documents)
+    throw SpecError("forward: documents must not be given, this runtime holds one in each row");
   if (call.positions && (call.positions->extent(1) != batch || call.positions->extent(2) != tokens)) {
     throw SpecError(fmt::format("forward: positions must be [axes, {}, {}], got {}", batch, tokens,
                                 TensorRef(*call.positions).shape_text()));

@@ -171,6 +171,9 @@ TEST(Forward, RefusesWrongShapes) {
       refused({.ids = good, .mask = {}, .positions = View<const std::int64_t, 3>(ids.data(), {3, 2, 1})},
               out),
       HasSubstr("positions must be"));
+  EXPECT_FALSE(loaded.model->takes_documents());
+  EXPECT_THAT(refused({.ids = good, .mask = {}, .positions = {}, .documents = good}, out),
+              HasSubstr("documents must not be given"));
   for (const float value : logits) EXPECT_EQ(value, -7);
 }
 
