@@ -50,7 +50,9 @@ class Head {
     const TensorRef logits_ref = pass.find(names::kLogits);
     const std::optional<Matrix> found = matrix_named(evidence_, evidence_.facts->head.tensor);
     if (!hidden || logits_ref.data == nullptr || !found) return;
-    if (logits_ref.rank != 3 || (logits_ref.shape[1] != pass.tokens && logits_ref.shape[1] != 1)) return;
+    if (logits_ref.rank != 3 || logits_ref.shape[0] != pass.rows ||
+        (logits_ref.shape[1] != pass.tokens && logits_ref.shape[1] != 1))
+      return;
     const Matrix& head = *found;
     const std::int64_t vocab = logits_ref.shape[2];
     if (head.columns() != hidden->extent(2) || head.rows() < vocab) return;
