@@ -135,8 +135,8 @@ struct Divergence {
   Fact got{};  ///< the element, or a shape in words
   Fact want{};
   /// The largest of the tensor, in units of the root mean square of what it stands among: its token's values,
-  /// its head's scores. Of whole numbers the number itself; of a factor on a whole tensor its distance from 1.
-  /// Infinite for shapes and where one is not finite or a key is seen in one trace only.
+  /// its head's scores. Of whole numbers the number itself; of a factor on a whole tensor its distance
+  /// from 1. Infinite for shapes and where one is not finite or a key is seen in one trace only.
   double difference = 0;
   double budget = 0;  ///< what rounding explains, in the same unit
 };

@@ -56,15 +56,18 @@ class Walk {
     }
     find_missing();
     if (out_.tensors_compared == 0)
-      throw FileError(query_.got, fmt::format("a tensor stands in both traces, {} shares none with this one", query_.want));
+      throw FileError(query_.got, fmt::format("a tensor stands in both traces, {} shares none with this one",
+                                              query_.want));
     return std::move(out_);
   }
 
  private:
   static std::size_t stacks_of(const std::string& path) {
     const std::vector<std::string> names = TraceReader(path).names();
-    return std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.starts_with("encoder."); }) ? 2
-                                                                                                                        : 1;
+    return std::any_of(names.begin(), names.end(),
+                       [](const std::string& name) { return name.starts_with("encoder."); })
+               ? 2
+               : 1;
   }
   static room::Trace* of_stack(const std::vector<room::Trace*>& traces, Stack stack) {
     for (room::Trace* const trace : traces) {
@@ -89,7 +92,8 @@ class Walk {
       if (bare.starts_with("step.") || bare.starts_with("encoder.")) continue;
       names.push_back(room::flow_of(bare));
     }
-    std::sort(names.begin(), names.end(), [](const FlowName& a, const FlowName& b) { return a.order < b.order; });
+    std::sort(names.begin(), names.end(),
+              [](const FlowName& a, const FlowName& b) { return a.order < b.order; });
     return names;
   }
 
@@ -117,7 +121,8 @@ class Walk {
     out_.differing.push_back(divergence);
   }
 
-  [[nodiscard]] std::vector<Hypothesis> causes(const Compared& stack, std::size_t at, const FlowName& name) const {
+  [[nodiscard]] std::vector<Hypothesis> causes(const Compared& stack, std::size_t at,
+                                               const FlowName& name) const {
     room::Suspect suspect{*stack.pair, *stack.comparer, query_.spec, evidence_.recipe, at, name, *out_.first};
     suspect.row = out_.first->row.value_or(0);
     suspect.dtype = stack.comparer->dtype_of(at, name);
@@ -141,11 +146,13 @@ class Walk {
       missing_of(stack.pair->want, stack.pair->got, query_.got);
       missing_of(stack.pair->got, stack.pair->want, query_.want);
     }
-    for (const auto& [traces, others, path] : {std::tuple(&want_, &got_, &query_.got), std::tuple(&got_, &want_, &query_.want)}) {
+    for (const auto& [traces, others, path] :
+         {std::tuple(&want_, &got_, &query_.got), std::tuple(&got_, &want_, &query_.want)}) {
       for (const room::Trace* const trace : *traces) {
         if (is_compared(*trace)) continue;
         for (const room::Pass& pass : trace->passes) {
-          for (const FlowName& name : flow(*trace, pass)) out_.missing.push_back({pass.prefix + name.bare, *path});
+          for (const FlowName& name : flow(*trace, pass))
+            out_.missing.push_back({pass.prefix + name.bare, *path});
         }
       }
     }

@@ -12,9 +12,9 @@ constexpr double kTail = 6;
 constexpr double kBothSides = 2;
 constexpr double kSingle = 0x1p-24;
 
-// Roundings, each as large as one of the element's own. Inside a layer: norm and projection, rotation, product,
-// softmax (whose weights move by the error of the scores, up to a few units: they count four times as much),
-// weighted sum, output projection, norm, three products, two sums.
+// Roundings, each as large as one of the element's own. Inside a layer: norm and projection, rotation,
+// product, softmax (whose weights move by the error of the scores, up to a few units: they count four times
+// as much), weighted sum, output projection, norm, three products, two sums.
 constexpr double kBefore = 2;
 constexpr double kPerLayer = 24;
 
@@ -63,9 +63,9 @@ double rounding_budget(const FlowName& name, const Rounding& rounding) {
 }
 
 double angle_budget(const FlowName& name, std::int64_t position) {
-  const bool turned =
-      name.axes == Axes::table || name.bare == "logits" || name.bare == "final_norm.out" || name.bare == "pooled" ||
-      (name.layer > 0) || (name.layer == 0 && stages_in_layer(name) > 3);
+  const bool turned = name.axes == Axes::table || name.bare == "logits" || name.bare == "final_norm.out" ||
+                      name.bare == "pooled" || (name.layer > 0) ||
+                      (name.layer == 0 && stages_in_layer(name) > 3);
   // frequency and product are rounded in f32 on both sides; no pair turns by more than 1 rad/token
   return turned ? 4 * kSingle * static_cast<double>(std::abs(position)) : 0;
 }
@@ -73,7 +73,8 @@ double angle_budget(const FlowName& name, std::int64_t position) {
 double factor_budget(DType dtype, double count) {
   // a rounding is spread evenly over its step; squares of normal values count a third of their number
   const double single = half_step(dtype) / std::sqrt(3.0);
-  return kTail * single * std::sqrt(kBothSides * 3 / std::max(count, 1.0)) + 4 * std::min(half_step(dtype), kSingle);
+  return kTail * single * std::sqrt(kBothSides * 3 / std::max(count, 1.0)) +
+         4 * std::min(half_step(dtype), kSingle);
 }
 
 }  // namespace locant::check_room

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has a key axis: scores, biases and probabilities [B, heads, T, S], and the slots [B, S, ...] of caches.
+// What has a key axis: scores, biases and probabilities [B, heads, T, S], and the slots [B, S, ...] of
+// caches.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -42,9 +43,9 @@ class KeyAxis {
     auto found = got_.find(pass);
     if (found == got_.end()) {
       Keys keys;
-      keys.columns = name_.cross
-                         ? encoder_columns(pair_.encoder == nullptr ? nullptr : &pair_.encoder->got, pair_.rows, count)
-                         : columns_of(pair_.got, pass, name_, count);
+      keys.columns = name_.cross ? encoder_columns(pair_.encoder == nullptr ? nullptr : &pair_.encoder->got,
+                                                   pair_.rows, count)
+                                 : columns_of(pair_.got, pass, name_, count);
       keys.of_token = inverse(keys.columns, limit_);
       found = got_.emplace(pass, std::move(keys)).first;
     }
@@ -52,7 +53,9 @@ class KeyAxis {
   }
   [[nodiscard]] static std::int64_t column(const Columns& of_token, std::int64_t row, std::int64_t token) {
     const std::vector<std::int64_t>& list = of_token[static_cast<std::size_t>(row)];
-    return token < 0 || token >= static_cast<std::int64_t>(list.size()) ? -1 : list[static_cast<std::size_t>(token)];
+    return token < 0 || token >= static_cast<std::int64_t>(list.size())
+               ? -1
+               : list[static_cast<std::size_t>(token)];
   }
 
  private:
@@ -81,7 +84,8 @@ bool is_scores(const TensorRef& tensor, const Pass& pass) {
          (tensor.shape[2] == 1 || tensor.shape[2] == pass.tokens);
 }
 
-void read_scores(LineReader& from, std::int64_t row, std::int64_t head, std::int64_t token, std::vector<double>& out) {
+void read_scores(LineReader& from, std::int64_t row, std::int64_t head, std::int64_t token,
+                 std::vector<double>& out) {
   const auto& shape = from.tensor().shape;
   const auto at = [&](std::size_t axis, std::int64_t index) { return shape.at(axis) == 1 ? 0 : index; };
   from.read(((at(0, row) * shape[1] + at(1, head)) * shape[2] + at(2, token)) * shape[3], shape[3], out);
@@ -117,7 +121,8 @@ TensorReport TensorComparer::scores(std::size_t pass, const FlowName& name) {
   lines.tokens = of.tokens;
   lines.unit = name.part == "probs" ? Unit::largest : Unit::head;
   // softmax takes a constant out, unless a sink stands beside the keys
-  lines.centred = (is_bias || is_score) && of.find(names::layer(name.layer, names::Layer::sinks)).data == nullptr;
+  lines.centred =
+      (is_bias || is_score) && of.find(names::layer(name.layer, names::Layer::sinks)).data == nullptr;
   lines.load = [&](const LinePlace& at, std::vector<double>& a, std::vector<double>& b) {
     const std::int64_t content = pair_.want.content_of(pass, at.row, at.token);
     if (content == kPadding || content >= pair_.limit[static_cast<std::size_t>(at.row)]) return false;
@@ -162,7 +167,8 @@ TensorReport TensorComparer::scores(std::size_t pass, const FlowName& name) {
   const double base =
       rounding_budget(name, {.dtype = dtype_of(pass, name), .width = of.tokens, .layers = layers_});
   lines.budget = [&](const LinePlace& at) {
-    return base + angle_budget(name, std::max<std::int64_t>(0, pair_.want.content_of(pass, at.row, at.token)));
+    return base +
+           angle_budget(name, std::max<std::int64_t>(0, pair_.want.content_of(pass, at.row, at.token)));
   };
   Found found;
   found.report = check_room::compare(lines);
@@ -187,7 +193,8 @@ TensorReport TensorComparer::slots(std::size_t pass, const FlowName& name) {
   const std::int64_t width = width_of(tensor);
   for (std::size_t at = 0; at < pair_.got.trace->passes.size(); ++at) {
     const TensorRef& other = got.tensor(at);
-    if (other.data != nullptr && (!fits(other) || width_of(other) != width)) return shapes(pass, name, tensor, other);
+    if (other.data != nullptr && (!fits(other) || width_of(other) != width))
+      return shapes(pass, name, tensor, other);
   }
   // the pass of `got` that has fed as much of each row as this one
   std::vector<const TokenPlace*> last(static_cast<std::size_t>(of.rows), nullptr);
@@ -213,8 +220,7 @@ TensorReport TensorComparer::slots(std::size_t pass, const FlowName& name) {
     const TensorRef& other = got.tensor(place->pass);
     if (other.data == nullptr) return false;
     const std::int64_t token = columns[static_cast<std::size_t>(at.token)];
-    const std::int64_t slot =
-        KeyAxis::column(keys.got(place->pass, other.shape[1]).of_token, at.row, token);
+    const std::int64_t slot = KeyAxis::column(keys.got(place->pass, other.shape[1]).of_token, at.row, token);
     if (slot < 0) return false;
     want.read((at.row * tensor.shape[1] + at.token) * width, width, a);
     got.of(place->pass).read((at.row * other.shape[1] + slot) * width, width, b);
@@ -227,13 +233,15 @@ TensorReport TensorComparer::slots(std::size_t pass, const FlowName& name) {
   lines.budget = [&](const LinePlace& at) {
     if (!floats) return 0.0;
     const std::vector<std::int64_t>& columns = keys.want(at.row);
-    const std::int64_t token =
-        at.token < static_cast<std::int64_t>(columns.size()) ? columns[static_cast<std::size_t>(at.token)] : 0;
+    const std::int64_t token = at.token < static_cast<std::int64_t>(columns.size())
+                                   ? columns[static_cast<std::size_t>(at.token)]
+                                   : 0;
     return base + angle_budget(name, std::max<std::int64_t>(0, token));
   };
   Found found;
   found.head_dim = head_dim;
-  found.report = heads && name.part == "cache.k" ? in_either_order(name, lines, head_dim) : check_room::compare(lines);
+  found.report =
+      heads && name.part == "cache.k" ? in_either_order(name, lines, head_dim) : check_room::compare(lines);
   return report_of(pass, name, found);
 }
 

@@ -60,17 +60,25 @@ void add_rounded(const Sample& sample, double allowed, std::vector<Hypothesis>& 
         left += away * away;
         total += to * to;
       }
-      causes.push_back({fmt::format("{} is rounded to {}", of_got ? "the second" : "the first", name_of(dtype)),
-                        {},
-                        relative(left, total),
-                        allowed});
+      causes.push_back(
+          {fmt::format("{} is rounded to {}", of_got ? "the second" : "the first", name_of(dtype)),
+           {},
+           relative(left, total),
+           allowed});
     }
   }
 }
 
+constexpr std::string_view kNoise = "no structure";
+
+bool is_noise(const Hypothesis& one) {
+  return one.cause.starts_with(kNoise);
+}
+
 /// Every token is off by about the same share of its size.
 void add_noise(const Sample& sample, double allowed, std::vector<Hypothesis>& causes) {
-  const std::size_t width = sample.want.size() / static_cast<std::size_t>(std::max<std::int64_t>(sample.tokens, 1));
+  const std::size_t width =
+      sample.want.size() / static_cast<std::size_t>(std::max<std::int64_t>(sample.tokens, 1));
   double least = INFINITY;
   double most = 0;
   double left = 0;
@@ -89,9 +97,9 @@ void add_noise(const Sample& sample, double allowed, std::vector<Hypothesis>& ca
   }
   const double share = relative(left, total);
   if (sample.tokens < 2 || least < share / 4 || most > 4 * share || share > 0.2) return;
-  causes.push_back({fmt::format("no structure: every token is off by about {:.2g} of its size, as narrower storage or "
+  causes.push_back({fmt::format("{}: every token is off by about {:.2g} of its size, as narrower storage or "
                                 "arithmetic leaves it",
-                                share),
+                                kNoise, share),
                     {{"share", share}},
                     share,
                     allowed});
@@ -105,7 +113,8 @@ std::vector<Hypothesis> plain_causes(const Suspect& suspect) {
   if (!sample || sample->want.empty()) return causes;
   const auto finite = [](double value) { return std::isfinite(value); };
   if (!std::all_of(sample->got.begin(), sample->got.end(), finite)) {
-    const auto bad = std::count_if(sample->got.begin(), sample->got.end(), [&](double value) { return !finite(value); });
+    const auto bad =
+        std::count_if(sample->got.begin(), sample->got.end(), [&](double value) { return !finite(value); });
     return {{fmt::format("{} of {} values of the second are not finite", bad, sample->got.size()), {}, 0, 0}};
   }
   if (!std::all_of(sample->want.begin(), sample->want.end(), finite)) return causes;
@@ -151,7 +160,9 @@ Excerpt excerpt_of(const Suspect& suspect, std::int64_t most) {
     const TokenPlace place = *suspect.pair.want.place(suspect.row, content);
     const Pass& of = suspect.pair.want.pass(place.pass);
     const std::size_t cell = of.at(suspect.row, place.token);
-    pass.due.push_back(of.stated_axes == 1 ? of.stated[cell] : of.axes == 1 && !of.due.empty() ? of.due[cell] : content);
+    pass.due.push_back(of.stated_axes == 1               ? of.stated[cell]
+                       : of.axes == 1 && !of.due.empty() ? of.due[cell]
+                                                         : content);
     pass.seen = of.seen;
   }
   return excerpt;
@@ -167,7 +178,8 @@ std::optional<Values> values_in(const Side& side, const Excerpt& excerpt, const 
     const Pass& pass = side.pass(place->pass);
     LineReader reader(pass.find(name.bare));
     const TensorRef& tensor = reader.tensor();
-    if (tensor.data == nullptr || tensor.rank < 3 || tensor.shape[0] != pass.rows || tensor.shape[1] != pass.tokens)
+    if (tensor.data == nullptr || tensor.rank < 3 || tensor.shape[0] != pass.rows ||
+        tensor.shape[1] != pass.tokens)
       return std::nullopt;
     std::vector<std::int64_t> shape{1, excerpt.count()};
     std::int64_t width = 1;
@@ -198,7 +210,8 @@ std::optional<Values> table_in(const Side& side, const Excerpt& excerpt, const F
     if (shape.columns == 0 || shape.axes != 1) return std::nullopt;
     find_repeats(shape, reader, pass);
     read_table(shape, reader, {excerpt.row, 0, place->token}, line);
-    if (!values.shape.empty() && values.shape[2] != static_cast<std::int64_t>(line.size())) return std::nullopt;
+    if (!values.shape.empty() && values.shape[2] != static_cast<std::int64_t>(line.size()))
+      return std::nullopt;
     values.shape = {1, excerpt.count(), static_cast<std::int64_t>(line.size())};
     values.dtype = reader.tensor().dtype;
     for (const double value : line) values.data.push_back(static_cast<float>(value));
@@ -226,10 +239,11 @@ std::vector<Hypothesis> explain_difference(const Suspect& suspect) {
   };
   std::stable_sort(causes.begin(), causes.end(),
                    [&](const Hypothesis& a, const Hypothesis& b) { return excess(a) < excess(b); });
-  // what leaves as much as there is explains nothing, unless nothing else does
-  const bool any = !causes.empty() && excess(causes.front()) <= 1.0;
+  const auto explains = [&](const Hypothesis& one) { return excess(one) <= 1.0; };
+  if (!causes.empty() && explains(causes.front())) {
+    std::erase_if(causes, [&](const Hypothesis& one) { return !explains(one) || is_noise(one); });
+  }
   constexpr std::size_t kMost = 4;
-  std::erase_if(causes, [&](const Hypothesis& one) { return &one != causes.data() && any && one.residual > 0.5; });
   if (causes.size() > kMost) causes.resize(kMost);
   return causes;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What explains the first difference of two traces. Each side is fitted by itself (angles of its rotation, scale
-// and slopes of its scores, rows of its embeddings), and the two fits are told.
+// What explains the first difference of two traces. Each side is fitted by itself (angles of its rotation,
+// scale and slopes of its scores, rows of its embeddings), and the two fits are told.
 #pragma once
 
 #include <optional>

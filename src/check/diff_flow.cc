@@ -25,16 +25,25 @@ constexpr std::array<Known, 11> kFirst = {{{"input_ids", Axes::aligned},
                                            {"embed.positions", Axes::tokens},
                                            {"embed.types", Axes::tokens},
                                            {"embed.out", Axes::tokens}}};
-constexpr std::array<Known, 20> kLayer = {{{"q_pre", Axes::tokens},        {"k_pre", Axes::tokens},
-                                           {"rope", Axes::table},          {"q", Axes::tokens},
-                                           {"k", Axes::tokens},            {"q_in", Axes::tokens},
-                                           {"k_in", Axes::tokens},         {"v", Axes::tokens},
-                                           {"cache.latent", Axes::slots},  {"cache.k_rope", Axes::slots},
-                                           {"cache.k", Axes::slots},       {"cache.v", Axes::slots},
+constexpr std::array<Known, 20> kLayer = {{{"q_pre", Axes::tokens},
+                                           {"k_pre", Axes::tokens},
+                                           {"rope", Axes::table},
+                                           {"q", Axes::tokens},
+                                           {"k", Axes::tokens},
+                                           {"q_in", Axes::tokens},
+                                           {"k_in", Axes::tokens},
+                                           {"v", Axes::tokens},
+                                           {"cache.latent", Axes::slots},
+                                           {"cache.k_rope", Axes::slots},
+                                           {"cache.k", Axes::slots},
+                                           {"cache.v", Axes::slots},
                                            {"cache.positions", Axes::slots},
-                                           {"cache.source", Axes::aligned}, {"bias", Axes::scores},
-                                           {"scores", Axes::scores},       {"sinks", Axes::whole},
-                                           {"probs", Axes::scores},        {"attn.out", Axes::tokens},
+                                           {"cache.source", Axes::aligned},
+                                           {"bias", Axes::scores},
+                                           {"scores", Axes::scores},
+                                           {"sinks", Axes::whole},
+                                           {"probs", Axes::scores},
+                                           {"attn.out", Axes::tokens},
                                            {"out", Axes::tokens}}};
 constexpr std::array<Known, 3> kLast = {
     {{"final_norm.out", Axes::tokens}, {"logits", Axes::last_token}, {"pooled", Axes::rows}}};
@@ -103,7 +112,8 @@ FlowName flow_of(std::string_view bare) {
 }
 
 bool has_heads(const FlowName& name) noexcept {
-  constexpr std::array<std::string_view, 9> kHeads = {"q_pre", "k_pre", "q", "k", "q_in", "k_in", "v", "cache.k", "cache.v"};
+  constexpr std::array<std::string_view, 9> kHeads = {"q_pre", "k_pre", "q",       "k",      "q_in",
+                                                      "k_in",  "v",     "cache.k", "cache.v"};
   return name.layer >= 0 && std::find(kHeads.begin(), kHeads.end(), name.part) != kHeads.end();
 }
 

@@ -26,7 +26,7 @@ enum class Axes : std::uint8_t {
 
 /// Where a tensor stands in one pass of one stack; tuples compare in the order of the flow.
 struct FlowName {
-  std::string bare;         ///< without step and stack: "layers.3.attn.q"
+  std::string bare;  ///< without step and stack: "layers.3.attn.q"
   Axes axes = Axes::unknown;
   std::int64_t layer = -1;  ///< of layers.N.*
   bool cross = false;       ///< cross-attention: keys are the encoder's tokens

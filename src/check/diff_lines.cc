@@ -203,7 +203,9 @@ class Comparison {
     for (std::size_t i = 0; i < want_.size(); ++i) {
       const double away = distance(want_[i], got_[i] - constant);
       const double own = lines_.unit == Unit::line && std::isfinite(want_[i]) ? std::abs(want_[i]) : 0;
-      const bool beyond = quotient(away, std::max(unit, own)) > found.budget;
+      const double allowed = found.budget * std::max(unit, own);
+      // of a line without its constant both ends are off: the one that shows it as recorded
+      const bool beyond = away > allowed && distance(want_[i], got_[i]) > allowed;
       if (!beyond && away <= most) continue;
       most = away;
       found.element = i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of two tensors beside each other: a token's values, a query's scores. Lines are read in pieces and the
-// pages behind them are given back; what is kept of a line is its size and its largest difference.
+// Lines of two tensors beside each other: a token's values, a query's scores. Lines are read in pieces and
+// the pages behind them are given back; what is kept of a line is its size and its largest difference.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +61,8 @@ struct Lines {
 };
 
 struct LineDifference {
-  LinePlace place;         ///< of the first line beyond its budget
-  std::size_t element = 0; ///< in it, the first
+  LinePlace place;          ///< of the first line beyond its budget
+  std::size_t element = 0;  ///< in it, the first
   double want = 0;
   double got = 0;
   double largest = 0;  ///< of all lines
@@ -72,8 +72,8 @@ struct LineDifference {
 struct LineReport {
   std::int64_t compared = 0;  ///< elements
   std::optional<LineDifference> beyond;
-  double factor = 1;        ///< least squares, got on want
-  bool constants = false;   ///< constants that were taken out of lines were beyond rounding
+  double factor = 1;       ///< least squares, got on want
+  bool constants = false;  ///< constants that were taken out of lines were beyond rounding
 };
 [[nodiscard]] LineReport compare(const Lines& lines);
 

@@ -36,7 +36,8 @@ void ChannelOrder::apply(std::vector<double>& line, std::int64_t head_dim) const
   std::vector<double> head(static_cast<std::size_t>(width));
   const auto pairs = static_cast<std::size_t>(width / 2);
   const auto step = static_cast<std::size_t>(head_dim);
-  for (std::size_t begin = static_cast<std::size_t>(offset); begin + head.size() <= line.size(); begin += step) {
+  for (std::size_t begin = static_cast<std::size_t>(offset); begin + head.size() <= line.size();
+       begin += step) {
     for (std::size_t p = 0; p < pairs; ++p) {
       const bool apart = got == Pairing::interleaved;
       head[apart ? p : 2 * p] = line[begin + (apart ? 2 * p : p)];

@@ -52,7 +52,8 @@ std::optional<Turned> read_turned(const Suspect& suspect, const Excerpt& excerpt
 Tensor tail_of(const Tensor& tensor, Pass& pass) {
   const std::int64_t tokens = tensor.before.extent(1);
   const std::int64_t kept = std::min(tokens, kGeometryTokens);
-  const auto from = static_cast<std::ptrdiff_t>((tokens - kept) * tensor.before.extent(2) * tensor.before.extent(3));
+  const auto from =
+      static_cast<std::ptrdiff_t>((tokens - kept) * tensor.before.extent(2) * tensor.before.extent(3));
   Tensor tail{tensor.word, tensor.name, {}, {}};
   for (auto [of, to] : {std::pair(&tensor.before, &tail.before), std::pair(&tensor.after, &tail.after)}) {
     to->shape = {1, kept, of->extent(2), of->extent(3)};
@@ -88,7 +89,8 @@ bool stands(const Tensor& tensor, double allowed) {
   double left = 0;
   double total = 0;
   for (std::size_t i = 0; i < tensor.before.data.size(); ++i) {
-    const double away = static_cast<double>(tensor.after.data[i]) - static_cast<double>(tensor.before.data[i]);
+    const double away =
+        static_cast<double>(tensor.after.data[i]) - static_cast<double>(tensor.before.data[i]);
     left += away * away;
     total += static_cast<double>(tensor.before.data[i]) * static_cast<double>(tensor.before.data[i]);
   }
@@ -104,7 +106,8 @@ StackPositions plain_rope(const Suspect& suspect, const Geometry& geometry, std:
   rope.set("pairing", std::string(name_of(geometry.read)));
   StackPositions positions;
   positions.stack = suspect.pair.want.trace->stack;
-  positions.layers.assign(static_cast<std::size_t>(std::max<std::int64_t>(suspect.name.layer, 0)) + 1, {rope});
+  positions.layers.assign(static_cast<std::size_t>(std::max<std::int64_t>(suspect.name.layer, 0)) + 1,
+                          {rope});
   return positions;
 }
 
@@ -156,11 +159,11 @@ void tell_positions(const Excerpt& excerpt, const TokenPositions& due, const std
   const std::int64_t token = excerpt.begin + static_cast<std::int64_t>(first);
   if (constant && at.size() > 1) {
     hypothesis.cause = fmt::format("positions are {} too {} from token {} of row {} on: {} where {} is due",
-                                   std::abs(*shift), *shift > 0 ? "high" : "low", token, excerpt.row, at[first],
-                                   due.values[first]);
-  } else {
-    hypothesis.cause = fmt::format("token {} of row {} stands at position {} where {} is due", token, excerpt.row,
+                                   std::abs(*shift), *shift > 0 ? "high" : "low", token, excerpt.row,
                                    at[first], due.values[first]);
+  } else {
+    hypothesis.cause = fmt::format("token {} of row {} stands at position {} where {} is due", token,
+                                   excerpt.row, at[first], due.values[first]);
   }
   hypothesis.parameters = {{"shift", static_cast<double>(*shift)}};
 }
@@ -213,7 +216,8 @@ void add_times(const Both& both, std::vector<Hypothesis>& causes) {
     for (std::size_t i = 0; i < both.got.factor.size(); ++i) {
       const double weight = both.got.weight[i] * std::norm(both.got.factor[i]);
       const std::complex<double> is = both.got.factor[i] / std::max(std::abs(both.got.factor[i]), 0x1p-1000);
-      const std::complex<double> due = both.want.factor[i] / std::max(std::abs(both.want.factor[i]), 0x1p-1000);
+      const std::complex<double> due =
+          both.want.factor[i] / std::max(std::abs(both.want.factor[i]), 0x1p-1000);
       left += weight * std::norm(is - expected(due));
       total += weight;
     }
@@ -222,8 +226,12 @@ void add_times(const Both& both, std::vector<Hypothesis>& causes) {
   using C = std::complex<double>;
   const double allowed = 12 * half_step(both.suspect.dtype);
   causes.push_back({"no rotation is applied", {}, left_by([](C) { return C(1, 0); }), allowed});
-  causes.push_back({"the rotation is applied twice, or positions are doubled", {}, left_by([](C due) { return due * due; }), allowed});
-  causes.push_back({"the rotation turns the other way", {}, left_by([](C due) { return std::conj(due); }), allowed});
+  causes.push_back({"the rotation is applied twice, or positions are doubled",
+                    {},
+                    left_by([](C due) { return due * due; }),
+                    allowed});
+  causes.push_back(
+      {"the rotation turns the other way", {}, left_by([](C due) { return std::conj(due); }), allowed});
 }
 
 void add_verdict(const Both& both, const CandidateQuery& query, const Rotation& planned, const Ladder* plain,
@@ -267,8 +275,10 @@ std::vector<Hypothesis> ladder_causes(const Both& both) {
   if (stated != nullptr) {
     const PositionSpec* const spec = rotation_spec(*stated, layer);
     const std::optional<Rotation> planned =
-        spec == nullptr ? std::nullopt : rotation_of(*spec, *suspect.recipe, {.seen = both.excerpt.pass.seen});
-    if (planned && planned->inv_freq.size() == static_cast<std::size_t>(both.want.pairs) && planned->axis.empty()) {
+        spec == nullptr ? std::nullopt
+                        : rotation_of(*spec, *suspect.recipe, {.seen = both.excerpt.pass.seen});
+    if (planned && planned->inv_freq.size() == static_cast<std::size_t>(both.want.pairs) &&
+        planned->axis.empty()) {
       const CandidateQuery query{*stated, *suspect.recipe, layer, both.excerpt.pass.seen,
                                  suspect.spec->lengths.configured.value_or(0)};
       const Ladder ladder = ladder_of(*planned);
@@ -280,7 +290,8 @@ std::vector<Hypothesis> ladder_causes(const Both& both) {
   }
   const StackPositions rope = plain_rope(suspect, both.geometry, both.head_dim);
   const CandidateQuery query{rope, *suspect.recipe, layer, both.excerpt.pass.seen, 0};
-  std::optional<Rotation> planned = rotation_of(rope.layers[static_cast<std::size_t>(layer)].front(), *suspect.recipe, {.seen = both.excerpt.pass.seen});
+  std::optional<Rotation> planned = rotation_of(rope.layers[static_cast<std::size_t>(layer)].front(),
+                                                *suspect.recipe, {.seen = both.excerpt.pass.seen});
   const std::vector<double> inv_freq = fit_frequencies(both.want, due);
   if (!planned || inv_freq.empty()) {
     add_times(both, causes);
@@ -309,17 +320,22 @@ std::vector<Hypothesis> tensor_causes(const Suspect& suspect, const Excerpt& exc
   std::optional<Geometry> got = geometry_seen(turned->got, allowed);
   if (!want && word == "k") {
     // one head of keys leaves the pairing open, queries tell it
-    if (const std::optional<Turned> q = read_turned(suspect, excerpt, "q")) want = geometry_seen(q->want, allowed);
+    if (const std::optional<Turned> q = read_turned(suspect, excerpt, "q"))
+      want = geometry_seen(q->want, allowed);
   }
   const std::int64_t head_dim = turned->want.before.extent(3);
-  if (!want && turned->want.before.extent(2) < 2) want = Geometry{Pairing::half, Pairing::half, 0, head_dim - head_dim % 2, 0};
+  if (!want && turned->want.before.extent(2) < 2)
+    want = Geometry{Pairing::half, Pairing::half, 0, head_dim - head_dim % 2, 0};
   if (!want) return {};
   const Turns want_turns = turns_of(excerpt.pass, turned->want.before, turned->want.after, *want);
   const Turns got_turns = turns_of(excerpt.pass, turned->got.before, turned->got.after, *want);
   if (got_turns.misfit > allowed) {
     if (got) {
       const Turns own = turns_of(excerpt.pass, turned->got.before, turned->got.after, *got);
-      return {{fmt::format("{} where {} are due", geometry_text(*got), geometry_text(*want)), {}, own.misfit, allowed},
+      return {{fmt::format("{} where {} are due", geometry_text(*got), geometry_text(*want)),
+               {},
+               own.misfit,
+               allowed},
               {geometry_text(*want), {}, got_turns.misfit, allowed}};
     }
     Rotation planned;
@@ -333,7 +349,8 @@ std::vector<Hypothesis> tensor_causes(const Suspect& suspect, const Excerpt& exc
     std::vector<Hypothesis> causes;
     if (!planned.inv_freq.empty()) {
       const bool half = want->read == Pairing::half;
-      const double left = crossed_residual(excerpt.pass, turned->got, planned, ladder_of(planned), excerpt.pass.due);
+      const double left =
+          crossed_residual(excerpt.pass, turned->got, planned, ladder_of(planned), excerpt.pass.due);
       const double rounding = 2 * allowed + budget(want_turns, ladder_of(planned), due, suspect.dtype);
       causes.push_back({fmt::format("cos and sin are laid out for {} pairs, the rotation takes {} pairs",
                                     half ? "interleaved" : "half", half ? "half" : "interleaved"),
@@ -341,7 +358,10 @@ std::vector<Hypothesis> tensor_causes(const Suspect& suspect, const Excerpt& exc
                         left,
                         rounding});
     }
-    causes.push_back({"what happens to the tensor is no rotation of pairs that its heads share", {}, got_turns.misfit, allowed});
+    causes.push_back({"what happens to the tensor is no rotation of pairs that its heads share",
+                      {},
+                      got_turns.misfit,
+                      allowed});
     return causes;
   }
   return ladder_causes({suspect, excerpt, want_turns, got_turns, *want, head_dim, false});
@@ -350,7 +370,8 @@ std::vector<Hypothesis> tensor_causes(const Suspect& suspect, const Excerpt& exc
 /// Without what came in: the second is the first, turned further.
 std::vector<Hypothesis> further_causes(const Suspect& suspect, const Excerpt& excerpt) {
   std::optional<Values> want = values_in(suspect.pair.want, excerpt, suspect.name, {});
-  std::optional<Values> got = values_in(suspect.pair.got, excerpt, suspect.name, suspect.comparer.order_of(suspect.name));
+  std::optional<Values> got =
+      values_in(suspect.pair.got, excerpt, suspect.name, suspect.comparer.order_of(suspect.name));
   if (!want || !got || want->shape.size() != 4 || want->shape != got->shape) return {};
   const Tensor tensor{"", suspect.name.bare, std::move(*want), std::move(*got)};
   const double allowed = misfit_budget(suspect.dtype) * (suspect.dtype == DType::bf16 ? 4 : 2);
@@ -373,11 +394,13 @@ std::vector<Hypothesis> further_causes(const Suspect& suspect, const Excerpt& ex
       if (!moved.cause.empty()) return {moved};
     }
   }
-  return {{fmt::format("the second is the first turned further, {}: other positions or frequencies ({}_pre would tell)",
-                       geometry_text(*geometry), suspect.name.part.substr(0, 1)),
-           {},
-           turns.misfit,
-           allowed}};
+  return {
+      {fmt::format(
+           "the second is the first turned further, {}: other positions or frequencies ({}_pre would tell)",
+           geometry_text(*geometry), suspect.name.part.substr(0, 1)),
+       {},
+       turns.misfit,
+       allowed}};
 }
 
 std::vector<Hypothesis> table_causes(const Suspect& suspect, const Excerpt& excerpt) {
@@ -409,7 +432,8 @@ std::vector<Hypothesis> rotation_causes(const Suspect& suspect) {
   if (!table && !q && !k) return {};
   const Pass& of = suspect.pair.want.pass(suspect.pass);
   const TensorRef tensor = of.find(suspect.name.bare);
-  const std::int64_t width = std::max<std::int64_t>(1, tensor.size() / std::max<std::int64_t>(1, of.rows * of.tokens));
+  const std::int64_t width =
+      std::max<std::int64_t>(1, tensor.size() / std::max<std::int64_t>(1, of.rows * of.tokens));
   const Excerpt excerpt = excerpt_of(suspect, std::clamp<std::int64_t>(kMostValues / width, 2, kTokens));
   if (excerpt.count() == 0) return {};
   if (table) return table_causes(suspect, excerpt);

@@ -117,7 +117,8 @@ std::vector<std::int64_t> numbers_of_got(const Numbered& all, double allowed) {
 }
 
 /// A constant shift of the numbers in the suspect's row, where every row of the second that is known has it.
-void add_shift(const Suspect& suspect, const Numbered& all, std::string_view word, std::vector<Hypothesis>& causes) {
+void add_shift(const Suspect& suspect, const Numbered& all, std::string_view word,
+               std::vector<Hypothesis>& causes) {
   const double allowed = 8 * half_step(suspect.dtype);
   const std::vector<std::int64_t> at = numbers_of_got(all, allowed);
   std::optional<std::int64_t> shift;
@@ -136,10 +137,11 @@ void add_shift(const Suspect& suspect, const Numbered& all, std::string_view wor
   if (!shift) return;
   const bool constant = agreeing == known;
   Hypothesis one;
-  one.cause = constant ? fmt::format("row {}: the row of a {} {} {} is taken: {} where {} is due", suspect.row, word,
-                                     std::abs(*shift), *shift > 0 ? "higher" : "lower", at[first], all.number[first])
-                       : fmt::format("token {} of row {}: the row of {} {} is taken where {} is due",
-                                     all.content[first], suspect.row, word, at[first], all.number[first]);
+  one.cause =
+      constant ? fmt::format("row {}: the row of a {} {} {} is taken: {} where {} is due", suspect.row, word,
+                             std::abs(*shift), *shift > 0 ? "higher" : "lower", at[first], all.number[first])
+               : fmt::format("token {} of row {}: the row of {} {} is taken where {} is due",
+                             all.content[first], suspect.row, word, at[first], all.number[first]);
   one.parameters = {{"shift", static_cast<double>(*shift)}};
   double left = 0;
   double total = 0;
@@ -175,7 +177,8 @@ void add_other_table(const Suspect& suspect, const Numbered& all, std::vector<Hy
   double want_size = 0;
   for (const float value : want) want_size += static_cast<double>(value) * static_cast<double>(value);
   const auto count = static_cast<double>(want.size());
-  causes.push_back({fmt::format("rows come from another table, such as an untied head: root mean square {:.4g} where {:.4g} is due, "
+  causes.push_back({fmt::format("rows come from another table, such as an untied head: root mean square "
+                                "{:.4g} where {:.4g} is due, "
                                 "no factor makes one of the other",
                                 std::sqrt(total / count), std::sqrt(want_size / count)),
                     {},
@@ -194,15 +197,17 @@ void add_scales(const Suspect& suspect, std::vector<Hypothesis>& causes) {
     std::optional<Values> state = values_in(*side, excerpt, out, {});
     if (!in || !state || in->shape != state->shape) return;
     if (const std::optional<Values> added = values_in(*side, excerpt, flow_of(names::kEmbedPositions), {})) {
-      for (std::size_t i = 0; i < state->data.size() && i < added->data.size(); ++i) state->data[i] -= added->data[i];
+      for (std::size_t i = 0; i < state->data.size() && i < added->data.size(); ++i)
+        state->data[i] -= added->data[i];
     }
     fits.push_back(likeness_of(in->data, state->data));
   }
   if (fits[0].factor == fits[1].factor) return;
-  causes.push_back({fmt::format("rows are multiplied by {:.6g} where {:.6g} is due", fits[1].factor, fits[0].factor),
-                    {{"scale", fits[1].factor}},
-                    fits[1].residual,
-                    4 * half_step(suspect.dtype)});
+  causes.push_back(
+      {fmt::format("rows are multiplied by {:.6g} where {:.6g} is due", fits[1].factor, fits[0].factor),
+       {{"scale", fits[1].factor}},
+       fits[1].residual,
+       4 * half_step(suspect.dtype)});
 }
 
 /// What is added to the looked-up rows, where it is not recorded by itself.
@@ -263,7 +268,8 @@ std::vector<Hypothesis> integer_causes(const Suspect& suspect) {
   }
   if (pairs.empty()) return {};
   const bool multi = pair.want.pass(suspect.pass).stated_axes > 1;
-  const std::string where = multi ? fmt::format("axis {} of row {}", axis, suspect.row) : fmt::format("row {}", suspect.row);
+  const std::string where =
+      multi ? fmt::format("axis {} of row {}", axis, suspect.row) : fmt::format("row {}", suspect.row);
   std::vector<Hypothesis> causes;
   const auto [due, is] = pairs.front();
   const auto left_by = [&](auto made) {
@@ -283,10 +289,11 @@ std::vector<Hypothesis> integer_causes(const Suspect& suspect) {
                     0});
   if (due != 0 && is != 0) {
     const double factor = is / due;
-    causes.push_back({fmt::format("{}: positions are multiplied by {:.6g}: {} where {} is due", where, factor, is, due),
-                      {{"factor", factor}},
-                      left_by([factor](double x) { return factor * x; }),
-                      0});
+    causes.push_back(
+        {fmt::format("{}: positions are multiplied by {:.6g}: {} where {} is due", where, factor, is, due),
+         {{"factor", factor}},
+         left_by([factor](double x) { return factor * x; }),
+         0});
   }
   std::stable_sort(causes.begin(), causes.end(),
                    [](const Hypothesis& a, const Hypothesis& b) { return a.residual < b.residual; });

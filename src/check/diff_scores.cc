@@ -43,8 +43,9 @@ class ScoreReader {
     const auto& shape = tensor.shape;
     const auto at = [&](std::size_t axis, std::int64_t index) { return shape.at(axis) == 1 ? 0 : index; };
     Query query;
-    reader_->read(((at(0, suspect_.row) * shape[1] + at(1, head)) * shape[2] + at(2, place->token)) * shape[3], shape[3],
-                  query.scores);
+    reader_->read(
+        ((at(0, suspect_.row) * shape[1] + at(1, head)) * shape[2] + at(2, place->token)) * shape[3],
+        shape[3], query.scores);
     query.keys = columns_[static_cast<std::size_t>(suspect_.row)];
     query.keys.resize(query.scores.size(), kPadding);
     return query;
@@ -87,8 +88,8 @@ std::vector<HeadFit> fits_of(const Suspect& suspect, const Side& side, std::int6
   };
   const std::optional<Values> q = read(names::Layer::q_in, names::Layer::q);
   const std::optional<Values> k = read(names::Layer::k_in, names::Layer::k);
-  if (!q || !k || q->shape.size() != 4 || k->shape.size() != 4 || q->extent(3) != k->extent(3) || heads == 0 ||
-      q->extent(2) != heads || k->extent(2) == 0 || heads % k->extent(2) != 0)
+  if (!q || !k || q->shape.size() != 4 || k->shape.size() != 4 || q->extent(3) != k->extent(3) ||
+      heads == 0 || q->extent(2) != heads || k->extent(2) == 0 || heads % k->extent(2) != 0)
     return {};
   const std::int64_t width = q->extent(3);
   const std::int64_t group = heads / k->extent(2);
@@ -107,7 +108,8 @@ std::vector<HeadFit> fits_of(const Suspect& suspect, const Side& side, std::int6
         const float* const a = q->data.data() + (content * heads + head) * width;
         const float* const b = k->data.data() + (key * k->extent(2) + head / group) * width;
         double product = 0;
-        for (std::int64_t i = 0; i < width; ++i) product += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+        for (std::int64_t i = 0; i < width; ++i)
+          product += static_cast<double>(a[i]) * static_cast<double>(b[i]);
         x.push_back(product);
         d.push_back(static_cast<double>(key - content));
         s.push_back(query->scores[column]);
@@ -145,8 +147,10 @@ void add_fits(const Suspect& suspect, std::vector<Hypothesis>& causes) {
   const Pass& pass = suspect.pair.want.pass(suspect.pass);
   const TensorRef q = pass.find(tensor_of(suspect, names::Layer::q).bare);
   const std::int64_t limit = suspect.pair.limit[static_cast<std::size_t>(suspect.row)];
-  const std::int64_t per_query = std::max<std::int64_t>(1, q.size() / std::max<std::int64_t>(1, pass.rows * pass.tokens)) * limit;
-  const std::int64_t queries = std::clamp<std::int64_t>(kMostProducts / std::max<std::int64_t>(per_query, 1), 4, kQueries);
+  const std::int64_t per_query =
+      std::max<std::int64_t>(1, q.size() / std::max<std::int64_t>(1, pass.rows * pass.tokens)) * limit;
+  const std::int64_t queries =
+      std::clamp<std::int64_t>(kMostProducts / std::max<std::int64_t>(per_query, 1), 4, kQueries);
   const std::int64_t begin = std::max<std::int64_t>(0, suspect.content - queries / 2);
   const std::int64_t end = std::min(limit, begin + queries);
   const std::vector<HeadFit> want = fits_of(suspect, suspect.pair.want, begin, end);
@@ -167,8 +171,8 @@ void add_fits(const Suspect& suspect, std::vector<Hypothesis>& causes) {
   const double scale = mean_scale(got);
   const double scale_due = mean_scale(want);
   if (std::abs(scale - scale_due) > std::max(allowed * std::abs(scale_due), 8 * error)) {
-    causes.push_back({fmt::format("q.k is multiplied by {:.6g} where {:.6g} is due, {:.6g} times as much", scale, scale_due,
-                                  scale / scale_due),
+    causes.push_back({fmt::format("q.k is multiplied by {:.6g} where {:.6g} is due, {:.6g} times as much",
+                                  scale, scale_due, scale / scale_due),
                       {{"scale", scale}},
                       left,
                       allowed});
@@ -181,17 +185,22 @@ void add_fits(const Suspect& suspect, std::vector<Hypothesis>& causes) {
   }
   // a slope that matters moves scores by more than rounding over the keys that are seen
   if (largest > 0 && apart > 0.01 * largest && largest * want[0].distance > allowed * want[0].scores) {
-    const auto head = static_cast<std::size_t>(std::max_element(due.begin(), due.end(), [&](const double& a, const double& b) {
-                        return std::abs(slopes[static_cast<std::size_t>(&a - due.data())] - a) <
-                               std::abs(slopes[static_cast<std::size_t>(&b - due.data())] - b);
-                      }) - due.begin());
-    const bool none_due = std::all_of(due.begin(), due.end(), [&](double slope) { return std::abs(slope) <= 0.01 * largest; });
-    causes.push_back({fmt::format("{}; head {}: {:.5g} per token where {:.5g} is due",
-                                  none_due ? "slopes are added where none are due" : slopes_text(slopes, due, 0.02), head,
-                                  slopes[head], due[head]),
-                      {{"slope", slopes[head]}},
-                      left,
-                      allowed});
+    const auto head = static_cast<std::size_t>(
+        std::max_element(due.begin(), due.end(),
+                         [&](const double& a, const double& b) {
+                           return std::abs(slopes[static_cast<std::size_t>(&a - due.data())] - a) <
+                                  std::abs(slopes[static_cast<std::size_t>(&b - due.data())] - b);
+                         }) -
+        due.begin());
+    const bool none_due =
+        std::all_of(due.begin(), due.end(), [&](double slope) { return std::abs(slope) <= 0.01 * largest; });
+    causes.push_back(
+        {fmt::format("{}; head {}: {:.5g} per token where {:.5g} is due",
+                     none_due ? "slopes are added where none are due" : slopes_text(slopes, due, 0.02), head,
+                     slopes[head], due[head]),
+         {{"slope", slopes[head]}},
+         left,
+         allowed});
   }
 }
 
@@ -200,7 +209,7 @@ struct Unequal {
   std::int64_t count = 0;
   std::int64_t query = 0;
   std::int64_t key = 0;
-  std::int64_t nearest = INT64_MAX;   ///< distances that differ
+  std::int64_t nearest = INT64_MAX;  ///< distances that differ
   std::int64_t farthest = INT64_MIN;
   std::int64_t farthest_both = INT64_MIN;  ///< of keys that both see
   bool future = false;
@@ -224,7 +233,8 @@ Unequal unequal_keys(const Suspect& suspect) {
     for (const auto& [query, bit] : {std::pair(&*a, 1), std::pair(&*b, 2)}) {
       for (std::size_t column = 0; column < query->keys.size(); ++column) {
         const std::int64_t key = query->keys[column];
-        if (key != kPadding && key < limit && query->scores[column] > kHidden) seen[static_cast<std::size_t>(key)] |= bit;
+        if (key != kPadding && key < limit && query->scores[column] > kHidden)
+          seen[static_cast<std::size_t>(key)] |= bit;
       }
     }
     for (std::int64_t key = 0; key < limit; ++key) {
@@ -257,14 +267,14 @@ void add_masks(const Suspect& suspect, std::vector<Hypothesis>& causes) {
   if (keys.future) {
     text = fmt::format("keys behind the query are {}", keys.got_sees ? "seen" : "hidden");
   } else if (keys.one_way && keys.nearest > keys.farthest_both) {
-    text = keys.got_sees ? fmt::format("keys farther back are seen: {} tokens where a window of {} is due", keys.farthest + 1,
-                                       keys.farthest_both + 1)
+    text = keys.got_sees ? fmt::format("keys farther back are seen: {} tokens where a window of {} is due",
+                                       keys.farthest + 1, keys.farthest_both + 1)
                          : fmt::format("a window of {} hides what lies farther back", keys.farthest_both + 1);
   } else {
     text = fmt::format("other keys are {}", keys.got_sees ? "seen" : "hidden");
   }
-  causes.push_back({fmt::format("{}; token {} {} key {} of row {}", text, keys.query, keys.got_sees ? "sees" : "does not see",
-                                keys.key, suspect.row),
+  causes.push_back({fmt::format("{}; token {} {} key {} of row {}", text, keys.query,
+                                keys.got_sees ? "sees" : "does not see", keys.key, suspect.row),
                     {{"window", static_cast<double>(keys.farthest_both + 1)}},
                     0,
                     0});
@@ -279,7 +289,8 @@ void add_factor(const Suspect& suspect, std::vector<Hypothesis>& causes) {
   double xx = 0;
   double xy = 0;
   double yy = 0;
-  for (std::int64_t content = std::max<std::int64_t>(0, suspect.content - kQueries / 2); content < end; ++content) {
+  for (std::int64_t content = std::max<std::int64_t>(0, suspect.content - kQueries / 2); content < end;
+       ++content) {
     const std::optional<Query> a = want.read(content, head);
     const std::optional<Query> b = got.read(content, head);
     if (!a || !b || a->keys != b->keys) continue;
@@ -287,7 +298,8 @@ void add_factor(const Suspect& suspect, std::vector<Hypothesis>& causes) {
     double mean_a = 0;
     double mean_b = 0;
     for (std::size_t column = 0; column < a->scores.size(); ++column) {
-      if (a->keys[column] == kPadding || !(a->scores[column] > kHidden) || !(b->scores[column] > kHidden)) continue;
+      if (a->keys[column] == kPadding || !(a->scores[column] > kHidden) || !(b->scores[column] > kHidden))
+        continue;
       both.emplace_back(a->scores[column], b->scores[column]);
       mean_a += a->scores[column];
       mean_b += b->scores[column];

@@ -73,10 +73,11 @@ std::int64_t common_tokens(Pair& pair, std::int64_t row, std::vector<std::string
     if (!want || !got || *want == *got) continue;
     const TokenPlace place = *pair.want.place(row, content);
     if (place.pass == 0 || pair.got.place(row, content)->pass == 0) {
-      throw FileError(pair.got.trace->path,
-                      fmt::format("two traces of the same tokens are compared, token {} of row {} is {} here and "
-                                  "{} in {}",
-                                  content, row, *got, *want, pair.want.trace->path));
+      throw FileError(
+          pair.got.trace->path,
+          fmt::format("two traces of the same tokens are compared, token {} of row {} is {} here and "
+                      "{} in {}",
+                      content, row, *got, *want, pair.want.trace->path));
     }
     Divergence other;
     other.tensor = pair.want.pass(place.pass).prefix;
@@ -89,8 +90,8 @@ std::int64_t common_tokens(Pair& pair, std::int64_t row, std::vector<std::string
     other.want = static_cast<double>(*want);
     other.difference = std::abs(static_cast<double>(*got) - static_cast<double>(*want));
     pair.other_tokens.push_back(std::move(other));
-    notes.push_back(fmt::format("row {} goes on with other tokens from token {} on: compared up to there", row,
-                                content));
+    notes.push_back(
+        fmt::format("row {} goes on with other tokens from token {} on: compared up to there", row, content));
     return content;
   }
   return count;
@@ -116,10 +117,13 @@ const TokenPlace* Side::place(std::int64_t row, std::int64_t content) const {
 
 Pair pair_up(Trace& want, Trace& got, std::vector<std::string>& notes) {
   Pair pair;
-  const auto rows_of = [](const Trace& trace) { return trace.passes.empty() ? 0 : trace.passes.front().rows; };
+  const auto rows_of = [](const Trace& trace) {
+    return trace.passes.empty() ? 0 : trace.passes.front().rows;
+  };
   if (rows_of(want) != rows_of(got)) {
-    throw FileError(got.path, fmt::format("two traces of the same rows are compared, here are {} and {} in {}",
-                                          rows_of(got), rows_of(want), want.path));
+    throw FileError(got.path,
+                    fmt::format("two traces of the same rows are compared, here are {} and {} in {}",
+                                rows_of(got), rows_of(want), want.path));
   }
   share_mask(want, got);
   share_mask(got, want);
@@ -129,7 +133,8 @@ Pair pair_up(Trace& want, Trace& got, std::vector<std::string>& notes) {
   for (std::int64_t row = 0; row < pair.rows; ++row) pair.limit.push_back(common_tokens(pair, row, notes));
   pair.same_passes = fed_alike(pair);
   if (!pair.same_passes && !pair.limit.empty())
-    notes.emplace_back("the two were fed in other pieces or padded otherwise: tokens are matched by their place in the row");
+    notes.emplace_back(
+        "the two were fed in other pieces or padded otherwise: tokens are matched by their place in the row");
   return pair;
 }
 

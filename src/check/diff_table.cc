@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::int64_t kSamples = 64;
 
-void read_columns(const TableShape& shape, LineReader& table, const TablePlace& at, std::vector<double>& out) {
+void read_columns(const TableShape& shape, LineReader& table, const TablePlace& at,
+                  std::vector<double>& out) {
   const std::int64_t row = shape.batch == 1 ? 0 : at.row;
   table.read(((at.axis * shape.batch + row) * shape.tokens + at.token) * shape.columns, shape.columns, out);
 }

@@ -50,10 +50,13 @@ SideReaders::SideReaders(const Side& side, const FlowName& name) {
   for (const Pass& pass : side.trace->passes) readers_.emplace_back(pass.find(name.bare));
 }
 
-TensorComparer::TensorComparer(const Pair& pair, std::vector<std::string>& notes) : pair_(pair), notes_(notes) {
+TensorComparer::TensorComparer(const Pair& pair, std::vector<std::string>& notes)
+    : pair_(pair), notes_(notes) {
   if (pair.want.trace->passes.empty()) return;
   const Pass& first = pair.want.pass(0);
-  const auto recorded = [&](names::Layer tensor) { return first.find(names::layer(layers_, tensor)).data != nullptr; };
+  const auto recorded = [&](names::Layer tensor) {
+    return first.find(names::layer(layers_, tensor)).data != nullptr;
+  };
   while (recorded(names::Layer::out) || recorded(names::Layer::q)) ++layers_;
 }
 
@@ -93,7 +96,8 @@ double TensorComparer::budget(const FlowName& name, std::int64_t width, const Li
     const std::size_t cell = want.at(at.row, at.token);
     position = std::max<std::int64_t>(0, pair_.want.content_of(pass, at.row, at.token));
     for (std::int64_t axis = 0; axis < want.stated_axes; ++axis)
-      position = std::max(position, std::abs(want.stated[static_cast<std::size_t>(axis) * want.content.size() + cell]));
+      position = std::max(position,
+                          std::abs(want.stated[static_cast<std::size_t>(axis) * want.content.size() + cell]));
   } else {
     position = want.seen;
   }
@@ -113,7 +117,8 @@ TensorReport TensorComparer::compare(std::size_t pass, const FlowName& name) {
     case Axes::tokens:
     case Axes::last_token:
       // the keys of cross-attention are the encoder's
-      if (name.cross && name.part != "q" && name.part != "q_pre" && name.part != "q_in" && name.part != "attn.out")
+      if (name.cross && name.part != "q" && name.part != "q_pre" && name.part != "q_in" &&
+          name.part != "attn.out")
         return looks_like_tokens(pass, name) && pair_.same_passes ? tokens(pass, name) : whole(pass, name);
       return tokens(pass, name);
     case Axes::table:
@@ -175,12 +180,14 @@ TensorReport TensorComparer::report_of(std::size_t pass, const FlowName& name, c
   return out;
 }
 
-void TensorComparer::factor(std::size_t pass, const FlowName& name, const LineReport& report, std::int64_t width,
-                            TensorReport& out) const {
+void TensorComparer::factor(std::size_t pass, const FlowName& name, const LineReport& report,
+                            std::int64_t width, TensorReport& out) const {
   if (out.divergence || !out.compared || !name.bare.starts_with("embed.")) return;
   const Pass& of = pair_.want.pass(pass);
   const std::set<std::int64_t> rows(of.ids.begin(), of.ids.end());
-  const double allowed = factor_budget(dtype_of(pass, name), static_cast<double>(width) * static_cast<double>(std::max<std::size_t>(rows.size(), 1)));
+  const double allowed =
+      factor_budget(dtype_of(pass, name),
+                    static_cast<double>(width) * static_cast<double>(std::max<std::size_t>(rows.size(), 1)));
   if (std::abs(report.factor - 1) <= allowed) return;
   Divergence divergence;
   divergence.tensor = of.prefix.substr(names::step_prefix(of.step).size()) + name.bare;
@@ -252,7 +259,8 @@ TensorReport TensorComparer::tokens(std::size_t pass, const FlowName& name) {
   lines.load = [&](const LinePlace& at, std::vector<double>& a, std::vector<double>& b) {
     const std::int64_t content = pair_.want.content_of(pass, at.row, at.token);
     const std::int64_t column = column_of(tensor, of, name, at.token);
-    if (column < 0 || content == kPadding || content >= pair_.limit[static_cast<std::size_t>(at.row)]) return false;
+    if (column < 0 || content == kPadding || content >= pair_.limit[static_cast<std::size_t>(at.row)])
+      return false;
     const TokenPlace place = *pair_.got.place(at.row, content);
     const TensorRef& other = got.tensor(place.pass);
     if (other.data == nullptr) return false;
@@ -263,9 +271,11 @@ TensorReport TensorComparer::tokens(std::size_t pass, const FlowName& name) {
     if (applied_) applied_->apply(b, head_dim);
     return true;
   };
-  const double base = rounding_budget(name, {.dtype = dtype_of(pass, name), .width = width, .layers = layers_});
+  const double base =
+      rounding_budget(name, {.dtype = dtype_of(pass, name), .width = width, .layers = layers_});
   lines.budget = [&](const LinePlace& at) {
-    return base + angle_budget(name, std::max<std::int64_t>(0, pair_.want.content_of(pass, at.row, at.token)));
+    return base +
+           angle_budget(name, std::max<std::int64_t>(0, pair_.want.content_of(pass, at.row, at.token)));
   };
   Found found;
   found.head_dim = head_dim;
@@ -290,7 +300,8 @@ TensorReport TensorComparer::table(std::size_t pass, const FlowName& name) {
     if (there[at].columns == 0) return shapes(pass, name, want.tensor(), got.tensor(at));
     find_repeats(there[at], got.of(at), pair_.got.pass(at));
     if (there[at].axes != here.axes) {
-      note(fmt::format("{} is not compared: one trace holds it before the axes of the position are chosen", name.bare));
+      note(fmt::format("{} is not compared: one trace holds it before the axes of the position are chosen",
+                       name.bare));
       return {};
     }
     if (!agree(here, there[at])) return shapes(pass, name, want.tensor(), got.tensor(at));

@@ -32,7 +32,8 @@ class TensorComparer {
   /// How `got` lays out the channels of a head; nothing = as `want`.
   [[nodiscard]] std::optional<ChannelOrder> order_of(const FlowName& name) const;
   /// What rounding explains at a token.
-  [[nodiscard]] double budget(const FlowName& name, std::int64_t width, const LinePlace& at, std::size_t pass) const;
+  [[nodiscard]] double budget(const FlowName& name, std::int64_t width, const LinePlace& at,
+                              std::size_t pass) const;
   /// The coarser dtype of what a tensor was computed in.
   [[nodiscard]] DType dtype_of(std::size_t pass, const FlowName& name) const;
 
