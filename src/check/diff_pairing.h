@@ -23,8 +23,8 @@ struct ChannelOrder {
   [[nodiscard]] std::string text() const;
 };
 
-/// The order under which every line of `got` is within `budget` of `want`, in units of the line's root mean
-/// square; nothing when there is none.
+/// The order under which most heads of `got` are within `budget` of `want`, in units of the head's root mean
+/// square, where as they stand fewer are; nothing when there is none. Lines of whole heads.
 [[nodiscard]] std::optional<ChannelOrder> channel_order(const std::vector<std::vector<double>>& want,
                                                         const std::vector<std::vector<double>>& got,
                                                         std::int64_t head_dim, double budget);
