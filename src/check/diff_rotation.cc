@@ -148,7 +148,7 @@ void tell_positions(const Excerpt& excerpt, const TokenPositions& due, const std
   bool constant = true;
   for (std::size_t n = 0; n < at.size(); ++n) {
     const std::int64_t away = at[n] - due.values[n];
-    if (away == 0) continue;
+    if (!shift && away == 0) continue;
     if (!shift) {
       shift = away;
       first = n;
@@ -157,7 +157,7 @@ void tell_positions(const Excerpt& excerpt, const TokenPositions& due, const std
   }
   if (!shift) return;
   const std::int64_t token = excerpt.begin + static_cast<std::int64_t>(first);
-  if (constant && at.size() > 1) {
+  if (constant && first + 1 < at.size()) {
     hypothesis.cause = fmt::format("positions are {} too {} from token {} of row {} on: {} where {} is due",
                                    std::abs(*shift), *shift > 0 ? "high" : "low", token, excerpt.row,
                                    at[first], due.values[first]);
