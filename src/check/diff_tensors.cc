@@ -185,7 +185,7 @@ void TensorComparer::factor(std::size_t pass, const FlowName& name, const LineRe
   if (out.divergence || !out.compared || !name.bare.starts_with("embed.")) return;
   const Pass& of = pair_.want.pass(pass);
   const std::set<std::int64_t> rows(of.ids.begin(), of.ids.end());
-  const double allowed =
+  double allowed =
       factor_budget(dtype_of(pass, name),
                     static_cast<double>(width) * static_cast<double>(std::max<std::size_t>(rows.size(), 1)));
   // runs of two dtypes round the constants of a model each in its own
