@@ -55,4 +55,8 @@ std::string json_text_of(const OrderedJson& object) {
   return object.dump(2, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
+std::string as_utf8(std::string_view text) {
+  return OrderedJson::parse(json_text_of(OrderedJson(text))).get<std::string>();
+}
+
 }  // namespace locant

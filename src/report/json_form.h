@@ -21,5 +21,7 @@ using OrderedJson = nlohmann::ordered_json;
 [[nodiscard]] OrderedJson json_hypotheses(const std::vector<Hypothesis>& all);
 /// Indented; bytes that are no UTF-8 are replaced.
 [[nodiscard]] std::string json_text_of(const OrderedJson& object);
+/// Bytes that are no UTF-8 replaced by U+FFFD.
+[[nodiscard]] std::string as_utf8(std::string_view text);
 
 }  // namespace locant
