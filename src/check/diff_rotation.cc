@@ -257,6 +257,7 @@ void add_verdict(const Both& both, const CandidateQuery& query, const Rotation& 
   }
   bool leading = true;
   for (const Hypothesis& one : verdict.hypotheses) {
+    if (other && one.cause.starts_with("a plain ladder")) continue;  // said above with both bases
     Hypothesis told = one;
     if (leading && verdict.positions) tell_positions(both.excerpt, due, *verdict.positions, told);
     if (told.cause == "as planned") told.cause = "as the other trace turns";
@@ -283,7 +284,10 @@ std::vector<Hypothesis> ladder_causes(const Both& both) {
                                  suspect.spec->lengths.configured.value_or(0)};
       const Ladder ladder = ladder_of(*planned);
       if (residual(both.want, ladder, due) <= budget(both.want, ladder, due, suspect.dtype)) {
-        add_verdict(both, query, *planned, nullptr, causes);
+        Ladder base = ladder;
+        base.parameters = {{"theta", spec->number("theta").value_or(0)}};
+        const bool plain = spec->mechanism == "rope" && theta_of(base) > 0;
+        add_verdict(both, query, *planned, plain ? &base : nullptr, causes);
         return causes;
       }
     }
