@@ -69,6 +69,28 @@ void add_rounded(const Sample& sample, double allowed, std::vector<Hypothesis>& 
   }
 }
 
+/// A few values differ and the rest do not.
+void add_few(const Sample& sample, double allowed, std::vector<Hypothesis>& causes) {
+  double left = 0;
+  double total = 0;
+  for (const double value : sample.want) total += value * value;
+  const double size = std::sqrt(total / static_cast<double>(sample.want.size()));
+  std::size_t few = 0;
+  for (std::size_t i = 0; i < sample.want.size(); ++i) {
+    const double away = distance(sample.want[i], sample.got[i]);
+    if (away > 4 * allowed * size) {
+      ++few;
+    } else {
+      left += away * away;
+    }
+  }
+  if (few == 0 || 50 * few > sample.want.size()) return;
+  causes.push_back({fmt::format("{} of {} values differ, the others do not", few, sample.want.size()),
+                    {{"values", static_cast<double>(few)}},
+                    relative(left, total),
+                    allowed});
+}
+
 constexpr std::string_view kNoise = "no structure";
 
 bool is_noise(const Hypothesis& one) {
@@ -134,6 +156,7 @@ std::vector<Hypothesis> plain_causes(const Suspect& suspect) {
                       {{"factor", like.factor}},
                       like.residual,
                       allowed});
+  add_few(*sample, allowed, causes);
   add_rounded(*sample, std::min(allowed, 0x1p-20), causes);
   add_noise(*sample, allowed, causes);
   return causes;
