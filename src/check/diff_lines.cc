@@ -104,7 +104,7 @@ class Comparison {
     }
     if (xx_ > 0) report_.factor = xy_ / xx_;
     judge();
-    return std::move(report_);
+    return report_;
   }
 
  private:
