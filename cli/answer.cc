@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/answer.h"
 
-#include <cmath>
 #include <ostream>
 
 #include "locant/core.h"
 #include "locant/formats.h"
+#include "locant/report.h"
 
 namespace locant::cli {
 namespace {
@@ -48,16 +48,12 @@ void Answer::finish() {
 }
 
 OrderedJson json_envelope(std::string_view command) {
-  return {{"schema_version", kSchemaVersion},
-          {"tool", "locant"},
-          {"version", std::string(version())},
-          {"command", std::string(command)}};
+  return OrderedJson::parse(json_head(command));
 }
 
 OrderedJson json_number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
+  const std::string_view word = non_finite_word(value);
+  return word.empty() ? OrderedJson(value) : OrderedJson(word);
 }
 
 Progress::Progress(Host& host, const CommonFlags& flags)

@@ -14,8 +14,6 @@ namespace locant::cli {
 
 using OrderedJson = nlohmann::ordered_json;
 
-inline constexpr int kSchemaVersion = 1;
-
 /// Escape sequences, or nothing.
 struct Style {
   std::string_view bold;
@@ -42,7 +40,7 @@ class Answer {
   Style style_;
 };
 
-/// {"schema_version", "tool", "version", "command"}.
+/// {"schema_version", "tool", "version", "command"}: json_head() of the library, to be filled.
 [[nodiscard]] OrderedJson json_envelope(std::string_view command);
 /// NaN and infinities as strings.
 [[nodiscard]] OrderedJson json_number(double value);

@@ -73,8 +73,12 @@ CLI::Option* Arguments::positional(const std::string& name, std::string& target,
 }
 
 void Arguments::add_common(CommonFlags& common) {
-  flag("--json", common.json, "exactly one JSON object on standard output");
   value("-o,--output", common.output, "write the answer to this file instead")->type_name("FILE");
+  add_manner(common);
+}
+
+void Arguments::add_manner(CommonFlags& common) {
+  flag("--json", common.json, "exactly one JSON object on standard output");
   flag("--quiet", common.quiet, "no progress and no notes on standard error");
   value("--color", common.color, "auto, always or never (auto)")->type_name("WHEN");
 }

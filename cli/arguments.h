@@ -45,6 +45,8 @@ class Arguments {
   CLI::Option* values(const std::string& names, std::vector<std::string>& target, const std::string& help);
   CLI::Option* positional(const std::string& name, std::string& target, const std::string& help);
   void add_common(CommonFlags& common);
+  /// add_common() without -o, for a command whose -o is not the answer's text.
+  void add_manner(CommonFlags& common);
   /// Throws UsageError and HelpAsked.
   void parse(Args args);
   [[nodiscard]] const std::string& command() const noexcept { return command_; }

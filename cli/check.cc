@@ -151,7 +151,7 @@ CheckFlags parse(Args args, CheckQuery& query) {
   query.select = split(select);
   query.ignore = split(ignore);
   if (flags.hash) query.hash = HashScope::whole;
-  if (!flags.ids.empty()) query.live_ids = parse_ids(flags.ids, "check");
+  if (!flags.ids.empty()) query.live_ids = parse_ids("check", flags.ids);
   return flags;
 }
 

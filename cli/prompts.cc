@@ -19,12 +19,12 @@ std::string text_of_file(const std::string& path) {
   return text;
 }
 
-std::vector<std::vector<std::int64_t>> ids_of_file(const std::string& path) {
+std::vector<std::vector<std::int64_t>> ids_of_file(std::string_view command, const std::string& path) {
   const NpyArray array = read_npy(path);
-  const std::vector<std::int64_t> flat = array.as_int64(fmt::format("run: --ids-file {}", path));
+  const std::vector<std::int64_t> flat = array.as_int64(fmt::format("{}: --ids-file {}", command, path));
   if (array.shape.size() != 1 && array.shape.size() != 2) {
-    throw SpecError(
-        fmt::format("run: --ids-file {} is [{}], expected [T] or [B,T]", path, fmt::join(array.shape, ",")));
+    throw SpecError(fmt::format("{}: --ids-file {} is [{}], expected [T] or [B,T]", command, path,
+                                fmt::join(array.shape, ",")));
   }
   const std::int64_t rows = array.shape.size() == 2 ? array.shape[0] : 1;
   const std::int64_t width = array.shape.back();
@@ -33,13 +33,13 @@ std::vector<std::vector<std::int64_t>> ids_of_file(const std::string& path) {
     const auto begin = flat.begin() + row * width;
     ids.emplace_back(begin, begin + width);
   }
-  if (ids.empty()) throw SpecError(fmt::format("run: --ids-file {} has no rows", path));
+  if (ids.empty()) throw SpecError(fmt::format("{}: --ids-file {} has no rows", command, path));
   return ids;
 }
 
 }  // namespace
 
-std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view command) {
+std::vector<std::int64_t> parse_ids(std::string_view command, std::string_view list) {
   std::vector<std::int64_t> ids;
   for (std::string_view rest = list;;) {
     const std::size_t comma = rest.find(',');
@@ -58,12 +58,12 @@ std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view comm
   }
 }
 
-Prompt read_prompt(const RunOptions& options) {
+Prompt read_prompt(std::string_view command, const PromptFlags& flags) {
   Prompt prompt;
-  prompt.texts = options.texts;
-  if (!options.text_file.empty()) prompt.texts.push_back(text_of_file(options.text_file));
-  for (const std::string& list : options.ids) prompt.ids.push_back(parse_ids(list));
-  if (!options.ids_file.empty()) prompt.ids = ids_of_file(options.ids_file);
+  prompt.texts = flags.texts;
+  if (!flags.text_file.empty()) prompt.texts.push_back(text_of_file(flags.text_file));
+  for (const std::string& list : flags.ids) prompt.ids.push_back(parse_ids(command, list));
+  if (!flags.ids_file.empty()) prompt.ids = ids_of_file(command, flags.ids_file);
   return prompt;
 }
 

@@ -15,11 +15,11 @@ struct Prompt {
   std::vector<std::string> texts;
   std::vector<std::vector<std::int64_t>> ids;
 };
-/// Throws UsageError, FileError, SpecError.
-[[nodiscard]] Prompt read_prompt(const RunOptions& options);
+/// `command` is who says it. Throws UsageError, FileError, SpecError.
+[[nodiscard]] Prompt read_prompt(std::string_view command, const PromptFlags& flags);
 
 /// "1,2,3". Throws UsageError.
-[[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view list, std::string_view command = "run");
+[[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view command, std::string_view list);
 
 /// Positions of every token: [B][axes][T of the row].
 struct RowPositions {

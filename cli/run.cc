@@ -8,6 +8,7 @@
 
 #include "cli/answer.h"
 #include "cli/commands.h"
+#include "cli/feeding.h"
 #include "cli/models.h"
 #include "cli/prompts.h"
 #include "cli/run_options.h"
@@ -16,73 +17,15 @@
 #include "cli/stream.h"
 #include "locant/formats.h"
 #include "locant/model.h"
-#include "locant/trace.h"
 
 namespace locant::cli {
 namespace {
 
-using Rows = std::vector<std::vector<std::int64_t>>;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-
-Rows encode(Prompt prompt, const OpenedTokenizer& tokenizer) {
-  Rows rows = std::move(prompt.ids);
-  if (!prompt.texts.empty() && !tokenizer.tokenizer) throw SpecError(tokenizer.why_not);
-  for (const std::string& text : prompt.texts) rows.push_back(tokenizer.tokenizer->encode(text));
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    if (rows[row].empty()) throw SpecError(fmt::format("run: a prompt needs a token, row {} is empty", row));
-  }
-  return rows;
-}
-
-/// With ids a tokenizer only decorates: a damaged one is a note.
-OpenedTokenizer open_tokenizer(const std::string& path, const Prompt& prompt, Host& host,
-                               std::vector<Note>& notes) {
-  try {
-    return host.open_tokenizer(directory_of(path));
-  } catch (const FileError& error) {
-    if (!prompt.texts.empty()) throw;
-    notes.push_back({.text = fmt::format("pieces are left out: {}", error.what())});
-    return {};
-  }
-}
-
-/// The positions of prompt and continuation lie inside every table, before anything is computed.
-void require_positions_in_tables(const Model& model, const RowPositions& positions, std::int64_t more) {
-  for (const PositionEmbedding& embedding : model.plan().embedding) {
-    if (embedding.form != EmbeddingForm::table) continue;
-    for (const auto& row : positions.rows) {
-      const auto [least, most] = std::minmax_element(row.front().begin(), row.front().end());
-      (void)table_row(embedding, *least);
-      (void)table_row(embedding, *most + more);
-    }
-  }
-}
-
-/// The trace of a run, where one is asked for.
-class Tracing {
- public:
-  Tracing(const RunOptions& options, const std::string& model) {
-    if (options.trace_file.empty()) return;
-    TraceOptions trace;
-    trace.producer = fmt::format("locant {}", version());
-    trace.model = model;
-    writer_.emplace(options.trace_file, std::move(trace));
-  }
-  void attach(Session& session, Padding padding) {
-    if (writer_) session.set_trace(&*writer_, padding);
-  }
-  void finish(Session& session) {
-    session.set_trace(nullptr);
-    if (writer_) writer_->finish();
-  }
-
- private:
-  std::optional<TraceWriter> writer_;
-};
 
 struct Run {
   const RunOptions& options;
@@ -92,28 +35,15 @@ struct Run {
 
 void feed_prompt(const Run& run, const Rows& rows, const RowPositions& positions, PromptScores& scores,
                  Timing& timing) {
-  std::vector<std::int64_t> ids;
-  std::vector<std::int64_t> lengths;
-  for (const auto& row : rows) {
-    ids.insert(ids.end(), row.begin(), row.end());
-    lengths.push_back(static_cast<std::int64_t>(row.size()));
-  }
-  const std::vector<std::int64_t> at =
-      positions.explicit_ids ? positions.concatenated() : std::vector<std::int64_t>{};
-  FeedCall call;
-  call.ids = ids;
-  call.row_tokens = lengths;
-  call.positions = at;
-  call.axes = positions.axes;
   double reading = 0;
   const Clock::time_point begin = Clock::now();
-  run.session.feed(call, LogitsOf::all, [&](std::int64_t first, View<const float, 2> logits) {
-    const Clock::time_point from = Clock::now();
-    scores.read(first, logits, run.pool);
-    reading += seconds_since(from);
-  });
+  timing.prompt_tokens =
+      feed_rows(run.session, rows, positions, [&](std::int64_t first, View<const float, 2> logits) {
+        const Clock::time_point from = Clock::now();
+        scores.read(first, logits, run.pool);
+        reading += seconds_since(from);
+      });
   timing.prompt_s = seconds_since(begin) - reading;
-  timing.prompt_tokens = static_cast<std::int64_t>(ids.size());
 }
 
 /// `shown` gets the text of a single row as it becomes certain.
@@ -190,12 +120,6 @@ void note_lengths(RunReport& report) {
   }
 }
 
-std::vector<std::int64_t> lengths_of(const Rows& rows) {
-  std::vector<std::int64_t> lengths;
-  for (const auto& row : rows) lengths.push_back(static_cast<std::int64_t>(row.size()));
-  return lengths;
-}
-
 /// The memory for --logits, asked for with an error instead of a wrapped product.
 void require_logits_fit(const Rows& rows, std::int64_t vocab) {
   std::int64_t width = 0;
@@ -221,7 +145,7 @@ int run_command(Args args, Host& host) {
   for (const std::string* file : {&options.logits_file, &options.trace_file}) {
     if (!file->empty()) check_writable(*file);
   }
-  Prompt prompt = read_prompt(options);
+  Prompt prompt = read_prompt("run", options.prompt);
 
   Progress progress(host, options.common);
   progress.show("loading " + one_line(path));
@@ -229,8 +153,8 @@ int run_command(Args args, Host& host) {
   ThreadPool pool(options.threads);
   const std::unique_ptr<Model> model = Model::load(path, options.load, pool);
   std::vector<Note> notes = model->spec().notes;
-  const OpenedTokenizer tokenizer = open_tokenizer(path, prompt, host, notes);
-  const Rows rows = encode(std::move(prompt), tokenizer);
+  const OpenedTokenizer tokenizer = tokenizer_for(prompt, path, host, notes);
+  const Rows rows = encode("run", std::move(prompt), tokenizer);
   const std::vector<std::int64_t> lengths = lengths_of(rows);
   const RowPositions positions = read_positions(options, lengths);
   const std::int64_t later = std::max<std::int64_t>(options.continue_tokens - 1, 0);
@@ -242,7 +166,7 @@ int run_command(Args args, Host& host) {
   wanted.capacity = *std::max_element(lengths.begin(), lengths.end()) + later;
   wanted.cache = options.cache;
   const std::unique_ptr<Session> session = model->open_session(wanted);
-  Tracing tracing(options, path);
+  Tracing tracing(options.trace_file, path);
   tracing.attach(*session, options.padding);
   PromptScores scores(rows, model->vocab(), {options.top, !options.logits_file.empty(), options.padding});
   RunReport report{options, *model, tokenizer.tokenizer.get(), rows, positions, scores,

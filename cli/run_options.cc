@@ -13,17 +13,6 @@ namespace {
 
 constexpr std::int64_t kMostThreads = 1024;
 
-void require_one_prompt(const RunOptions& options) {
-  std::vector<std::string_view> given;
-  if (!options.texts.empty()) given.emplace_back("--text");
-  if (!options.text_file.empty()) given.emplace_back("--text-file");
-  if (!options.ids.empty()) given.emplace_back("--ids");
-  if (!options.ids_file.empty()) given.emplace_back("--ids-file");
-  if (given.empty()) throw UsageError("run: give a prompt: --text, --text-file, --ids or --ids-file");
-  if (given.size() > 1)
-    throw UsageError(fmt::format("run: give one kind of prompt, got {}", fmt::join(given, " and ")));
-}
-
 void require_distinct_outputs(const RunOptions& options) {
   std::set<std::string> seen;
   for (const std::string* path : {&options.common.output, &options.logits_file, &options.trace_file}) {
@@ -48,6 +37,28 @@ DType cache_dtype(const std::string& word) {
 
 }  // namespace
 
+bool PromptFlags::given() const noexcept {
+  return !texts.empty() || !text_file.empty() || !ids.empty() || !ids_file.empty();
+}
+
+void PromptFlags::add_to(Arguments& arguments) {
+  arguments.values("--text", texts, "text of a row; again for more rows")->type_name("S");
+  arguments.value("--text-file", text_file, "text of one row, - = standard input; a last newline is dropped")
+      ->type_name("F");
+  arguments.values("--ids", ids, "token ids of a row, 1,2,3; again for more rows")->type_name("IDS");
+  arguments.value("--ids-file", ids_file, "token ids as .npy, [T] or [B,T]")->type_name("F");
+}
+
+void PromptFlags::require_one_kind(std::string_view command) const {
+  std::vector<std::string_view> kinds;
+  if (!texts.empty()) kinds.emplace_back("--text");
+  if (!text_file.empty()) kinds.emplace_back("--text-file");
+  if (!ids.empty()) kinds.emplace_back("--ids");
+  if (!ids_file.empty()) kinds.emplace_back("--ids-file");
+  if (kinds.size() > 1)
+    throw UsageError(fmt::format("{}: give one kind of prompt, got {}", command, fmt::join(kinds, " and ")));
+}
+
 RunOptions read_run_options(Args args) {
   RunOptions options;
   std::string pad = "left";
@@ -62,13 +73,7 @@ RunOptions read_run_options(Args args) {
                       {"locant run rope --text \"It is a truth\" --continue 40",
                        "locant run path/to/model --ids 1,2,3 --ids 4,5 --json"});
   arguments.positional("MODEL", options.model, "Hugging Face directory or a bundled model (rope)");
-  arguments.values("--text", options.texts, "text of a row; again for more rows")->type_name("S");
-  arguments
-      .value("--text-file", options.text_file,
-             "text of one row, - = standard input; a last newline is dropped")
-      ->type_name("F");
-  arguments.values("--ids", options.ids, "token ids of a row, 1,2,3; again for more rows")->type_name("IDS");
-  arguments.value("--ids-file", options.ids_file, "token ids as .npy, [T] or [B,T]")->type_name("F");
+  options.prompt.add_to(arguments);
   arguments
       .value("--pad", pad,
              "side on which --positions, --logits and --trace pad uneven rows: left or right (left)")
@@ -95,7 +100,9 @@ RunOptions read_run_options(Args args) {
   arguments.add_common(options.common);
   arguments.parse(args);
 
-  require_one_prompt(options);
+  if (!options.prompt.given())
+    throw UsageError("run: give a prompt: --text, --text-file, --ids or --ids-file");
+  options.prompt.require_one_kind("run");
   require_distinct_outputs(options);
   require_one_of("run: --pad", pad, {"left", "right"});
   options.padding = pad == "left" ? Padding::left : Padding::right;

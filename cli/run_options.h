@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/arguments.h"
@@ -12,15 +13,23 @@
 
 namespace locant::cli {
 
-struct RunOptions {
-  CommonFlags common;
-  std::string model;
-  // exactly one of these four is given
+/// Where the rows of a prompt come from: one of these four kinds at most.
+struct PromptFlags {
   std::vector<std::string> texts;
   std::string text_file;
   std::vector<std::string> ids;
   std::string ids_file;
 
+  void add_to(Arguments& arguments);
+  [[nodiscard]] bool given() const noexcept;
+  /// Throws UsageError for two kinds.
+  void require_one_kind(std::string_view command) const;
+};
+
+struct RunOptions {
+  CommonFlags common;
+  std::string model;
+  PromptFlags prompt;
   Padding padding = Padding::left;
   std::string positions_file;
   std::int64_t start = 0;

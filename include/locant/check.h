@@ -130,12 +130,14 @@ struct Divergence {
   std::string tensor{};  ///< canonical name, without the step
   std::int64_t step = 0;
   std::optional<std::int64_t> row{};
-  std::optional<std::int64_t> token{};
+  std::optional<std::int64_t> token{};  ///< column of `want`'s pass; of a cache its slot
   std::optional<std::int64_t> head{};
   Fact got{};  ///< the element, or a shape in words
   Fact want{};
-  double difference =
-      0;              ///< the largest of the tensor, in units of its root mean square; infinite for shapes
+  /// The largest of the tensor, in units of the root mean square of what it stands among: its token's values,
+  /// its head's scores. Of whole numbers the number itself; of a factor on a whole tensor its distance
+  /// from 1. Infinite for shapes and where one is not finite or a key is seen in one trace only.
+  double difference = 0;
   double budget = 0;  ///< what rounding explains, in the same unit
 };
 
@@ -151,6 +153,7 @@ struct TraceDiff {
   std::vector<Hypothesis> hypotheses{};  ///< what explains `first`, best first
   std::vector<Unmatched> missing{};
   std::vector<Divergence> differing{};  ///< all, in the order of the data's flow
+  std::vector<std::string> notes{};     ///< differences of layout that mean the same, and what was left out
 };
 
 /// Walks two traces in the order of the data's flow and compares what both have, in memory that does not grow

@@ -3,11 +3,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "locant/check.h"
 
 namespace locant {
+
+/// What every JSON object of the command begins with: {"schema_version", "tool", "version", "command"}.
+[[nodiscard]] std::string json_head(std::string_view command);
+/// JSON has no such numbers: "nan", "inf" or "-inf"; "" for a finite one.
+[[nodiscard]] std::string_view non_finite_word(double value) noexcept;
 
 /// One JSON object with the keys of `locant check --json`: schema_version, tool, version, command, evidence,
 /// findings, explained, passed, skipped. Strings that are no UTF-8 have their bad bytes replaced.

@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -53,6 +55,16 @@ void touch_pages(const void* data, std::int64_t bytes) noexcept {
   const auto* const at = static_cast<const volatile std::byte*>(data);
   for (std::int64_t i = 0; i < bytes; i += kPage) (void)at[i];
   if (bytes > 0) (void)at[bytes - 1];
+}
+
+void release_pages(const void* data, std::int64_t bytes) noexcept {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t first = (begin + page - 1) / page * page;
+  const std::uintptr_t end =
+      (begin + static_cast<std::uintptr_t>(std::max<std::int64_t>(bytes, 0))) / page * page;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the first whole page
+  if (first < end) (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 
 }  // namespace locant

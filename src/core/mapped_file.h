@@ -41,4 +41,7 @@ class MappedFile {
 /// Reads one byte of every page of [data, data + bytes), so that later reads find the pages mapped.
 void touch_pages(const void* data, std::int64_t bytes) noexcept;
 
+/// Gives the whole pages inside [data, data + bytes) of a MappedFile back; a later read maps them again.
+void release_pages(const void* data, std::int64_t bytes) noexcept;
+
 }  // namespace locant

@@ -1,25 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-#include <nlohmann/json.hpp>
-
 #include "locant/report.h"
+#include "report/json_form.h"
 
 namespace locant {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
-
-OrderedJson number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
-OrderedJson fact(const Fact& value) {
-  if (const auto* const is = std::get_if<double>(&value)) return number(*is);
-  if (const auto* const word = std::get_if<std::string>(&value)) return *word;
-  return nullptr;
-}
 
 OrderedJson place(const Place& where) {
   OrderedJson out = OrderedJson::object();
@@ -40,19 +24,6 @@ OrderedJson place(const Place& where) {
   return out;
 }
 
-OrderedJson hypotheses(const std::vector<Hypothesis>& all) {
-  OrderedJson out = OrderedJson::array();
-  for (const Hypothesis& one : all) {
-    OrderedJson parameters = OrderedJson::object();
-    for (const auto& [name, value] : one.parameters) parameters[name] = number(value);
-    out.push_back({{"cause", one.cause},
-                   {"parameters", parameters},
-                   {"residual", number(one.residual)},
-                   {"budget", number(one.budget)}});
-  }
-  return out;
-}
-
 OrderedJson findings(const std::vector<Finding>& all) {
   OrderedJson out = OrderedJson::array();
   for (const Finding& finding : all) {
@@ -61,9 +32,9 @@ OrderedJson findings(const std::vector<Finding>& all) {
                    {"severity", name_of(finding.severity)},
                    {"message", finding.message},
                    {"where", place(finding.where)},
-                   {"expected", fact(finding.expected)},
-                   {"observed", fact(finding.observed)},
-                   {"hypotheses", hypotheses(finding.hypotheses)},
+                   {"expected", json_fact(finding.expected)},
+                   {"observed", json_fact(finding.observed)},
+                   {"hypotheses", json_hypotheses(finding.hypotheses)},
                    {"next", finding.next}});
   }
   return out;
@@ -72,7 +43,7 @@ OrderedJson findings(const std::vector<Finding>& all) {
 }  // namespace
 
 std::string report_json(const CheckReport& report) {
-  OrderedJson out = {{"schema_version", 1}, {"tool", "locant"}, {"version", version()}, {"command", "check"}};
+  OrderedJson out = json_envelope("check");
   out["evidence"] = OrderedJson::array();
   for (const EvidenceItem& item : report.evidence)
     out["evidence"].push_back({{"kind", name_of(item.kind)},
@@ -88,7 +59,7 @@ std::string report_json(const CheckReport& report) {
   out["skipped"] = OrderedJson::array();
   for (const Skipped& skipped : report.skipped)
     out["skipped"].push_back({{"rule", skipped.rule->id}, {"needs", skipped.needs}});
-  return out.dump(2, ' ', false, OrderedJson::error_handler_t::replace);
+  return json_text_of(out);
 }
 
 }  // namespace locant

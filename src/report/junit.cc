@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "locant/report.h"
+#include "report/json_form.h"
 
 namespace locant {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 /// Text and attribute values; control characters that XML 1.0 has no form for become '?'.
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : as_utf8(text)) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -52,6 +53,8 @@ std::string report_junit(const CheckReport& report, Severity fail_on) {
         fails ? fmt::format("      <failure type=\"{}\" message=\"{}\"/>\n", name_of(finding.severity), text)
               : fmt::format("      <system-out>{}: {}</system-out>\n", name_of(finding.severity), text));
   }
+  for (const Finding& finding : report.known)
+    add(*finding.rule, fmt::format("      <system-out>known: {}</system-out>\n", escaped(finding.message)));
   for (const Explained& explained : report.explained)
     add(*explained.finding.rule,
         fmt::format("      <system-out>explained by {}</system-out>\n", explained.by));
@@ -60,7 +63,8 @@ std::string report_junit(const CheckReport& report, Severity fail_on) {
     add(*skipped.rule, fmt::format("      <skipped message=\"needs {}\"/>\n", escaped(skipped.needs)));
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
-      "  <testsuite name=\"locant check\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n{}  </testsuite>\n"
+      "  <testsuite name=\"locant check\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\">\n{}  "
+      "</testsuite>\n"
       "</testsuites>\n",
       tests, failures, report.skipped.size(), cases);
 }

@@ -83,9 +83,81 @@ TEST(ReportSarif, NamesEveryRuleAndItsIndex) {
             "layer 1, step 0 of layers.1.attn.q");
 }
 
+TEST(ReportSarif, EveryResultHasAPlaceAndAFingerprint) {
+  CheckReport report = sample();
+  report.findings[0].where.file = "runs of today/a#1.safetensors";
+  report.findings[1].where.file.clear();
+  report.known = {report.findings[0]};
+  const Json out = Json::parse(report_sarif(report));
+  const Json& results = out["runs"][0]["results"];
+  const auto uri = [&](std::size_t at) {
+    return results[at]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].get<std::string>();
+  };
+  EXPECT_EQ(uri(0), "runs%20of%20today/a%231.safetensors");
+  EXPECT_EQ(uri(1), "runs/a.safetensors");  // the evidence
+  report.findings[0].where.file = "/data/a.safetensors";
+  EXPECT_THAT(report_sarif(report), HasSubstr("\"file:///data/a.safetensors\""));
+  std::set<std::string> prints;
+  for (const Json& result : results) {
+    EXPECT_TRUE(prints.insert(result["partialFingerprints"]["rulePlace/v1"].get<std::string>()).second);
+  }
+  EXPECT_EQ(results[2]["suppressions"][0]["kind"], "external");
+  // numbers do not count
+  CheckReport later = report;
+  later.findings[0].message = "theta 10001";
+  const Json again = Json::parse(report_sarif(later));
+  EXPECT_EQ(again["runs"][0]["results"][0]["partialFingerprints"], results[0]["partialFingerprints"]);
+}
+
+TEST(DiffJson, HoldsTheDocumentedKeys) {
+  TraceDiff found;
+  found.tensors_compared = 7;
+  const Json same = Json::parse(diff_json(found));
+  EXPECT_EQ(same["command"], "diff");
+  EXPECT_EQ(same["schema_version"], 1);
+  EXPECT_TRUE(same["first"].is_null());
+  EXPECT_TRUE(same["differing"].empty());
+  Divergence first;
+  first.tensor = "layers.1.attn.q";
+  first.step = 2;
+  first.row = 0;
+  first.token = 3;
+  first.got = -INFINITY;
+  first.want = std::string("[1,2]");
+  first.difference = INFINITY;
+  first.budget = 0.5;
+  found.first = first;
+  found.differing = {first};
+  found.hypotheses = {{"theta", {{"theta", 10000.0}}, 1e-7, 1e-6}};
+  found.missing = {{"pooled", "b.safetensors"}};
+  found.notes = {"a note"};
+  const Json out = Json::parse(diff_json(found));
+  EXPECT_EQ(out["tensors_compared"], 7);
+  EXPECT_EQ(out["first"]["tensor"], "layers.1.attn.q");
+  EXPECT_EQ(out["first"]["step"], 2);
+  EXPECT_EQ(out["first"]["row"], 0);
+  EXPECT_EQ(out["first"]["token"], 3);
+  EXPECT_TRUE(out["first"]["head"].is_null());
+  EXPECT_EQ(out["first"]["got"], "-inf");
+  EXPECT_EQ(out["first"]["want"], "[1,2]");
+  EXPECT_EQ(out["first"]["difference"], "inf");
+  EXPECT_EQ(out["first"]["budget"], 0.5);
+  EXPECT_EQ(out["hypotheses"][0]["parameters"]["theta"], 10000.0);
+  EXPECT_EQ(out["missing"][0]["tensor"], "pooled");
+  EXPECT_EQ(out["missing"][0]["path"], "b.safetensors");
+  EXPECT_EQ(out["differing"].size(), 1U);
+  EXPECT_EQ(out["notes"][0], "a note");
+}
+
+TEST(ReportJunit, BytesThatAreNoTextAreReplaced) {
+  CheckReport report = sample();
+  report.findings[0].message = "bad \xFF byte";
+  EXPECT_THAT(report_junit(report), HasSubstr("bad \xEF\xBF\xBD byte"));
+}
+
 TEST(ReportJunit, FailsFromTheSeverityOn) {
   const std::string errors = report_junit(sample());
-  EXPECT_THAT(errors, HasSubstr("tests=\"5\" failures=\"1\" skipped=\"1\""));
+  EXPECT_THAT(errors, HasSubstr("tests=\"5\" failures=\"1\" errors=\"0\" skipped=\"1\""));
   EXPECT_THAT(errors, HasSubstr("theta &lt;10000&gt; &amp; &quot;more&quot;?"));
   EXPECT_THAT(errors, Not(HasSubstr("\x01")));
   EXPECT_THAT(report_junit(sample(), Severity::note), HasSubstr("failures=\"2\""));
