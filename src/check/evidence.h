@@ -35,8 +35,11 @@ struct Values {
 /// Throws FileError for floats.
 [[nodiscard]] std::vector<std::int64_t> integers_of(const TensorRef& tensor, const std::string& what);
 
-/// Half a unit in the last place of a dtype, relative: 2^-24 for f32.
+/// Half a unit in the last place of a dtype, relative: 2^-24 for f32, 2^-9 for bf16.
 [[nodiscard]] double unit_roundoff(DType dtype) noexcept;
+
+/// A recorded tensor; one without elements says nothing and counts as absent.
+[[nodiscard]] TensorRef recorded(const TraceReader& trace, std::string_view name);
 
 /// One forward pass. Tensors of [B, T] are flat, row after row.
 struct Pass {
@@ -62,7 +65,7 @@ struct Pass {
   std::optional<Plan> plan;            ///< in force in this pass; nothing without a spec
 
   [[nodiscard]] TensorRef find(std::string_view name) const {
-    return trace->find(prefix + std::string(name));
+    return recorded(*trace, prefix + std::string(name));
   }
   [[nodiscard]] std::size_t at(std::int64_t row, std::int64_t token) const {
     return static_cast<std::size_t>(row * tokens + token);

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -29,6 +29,7 @@ struct Written {
 };
 
 double distance_between(const Key32& a, const Key32& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   double left = 0;
   double total = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -59,10 +59,10 @@ class DumpedRules {
   }
 
   void check_frequencies(const Trace& trace, const StackPositions& positions, const std::string& name) {
-    const Values values = values_of(trace.reader.find(name), trace.path + ": " + name);
+    const Values values = values_of(recorded(trace.reader, name), trace.path + ": " + name);
     if (values.shape.size() != 1 || values.data.empty()) {
       throw FileError(trace.path,
-                      fmt::format("{} is [pairs], got {}", name, trace.reader.find(name).shape_text()));
+                      fmt::format("{} is [pairs], got {}", name, recorded(trace.reader, name).shape_text()));
     }
     for (const std::string_view rule : {"T101", "T102", "T103", "T104"}) book_.asked(rule);
     if (!std::all_of(values.data.begin(), values.data.end(), [](float x) { return std::isfinite(x); })) {
@@ -151,7 +151,8 @@ class DumpedRules {
   }
 
   void check_slopes(const Trace& trace, const StackPositions& positions) {
-    const Values values = values_of(trace.reader.find(kSlopes), trace.path + ": " + std::string(kSlopes));
+    const Values values =
+        values_of(recorded(trace.reader, kSlopes), trace.path + ": " + std::string(kSlopes));
     const Plan plan = locant::plan(positions, *evidence_.recipe, {});
     for (const LayerPositions& kind : plan.kinds) {
       if (!kind.bias || kind.bias->form != BiasForm::slopes) continue;

@@ -119,6 +119,7 @@ class EmbeddingRules {
     const std::optional<Values> positions = state_of(pass, names::kEmbedPositions);
     const std::optional<Values> types = state_of(pass, names::kEmbedTypes);
     if (!tokens || !out || tokens->shape != out->shape) return;
+    if ((positions && positions->shape != out->shape) || (types && types->shape != out->shape)) return;
     const std::optional<Plan>& plan = pass.plan;
     const bool adds = plan && !plan->embedding.empty();
     if (adds && !positions) return;

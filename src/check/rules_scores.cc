@@ -65,6 +65,11 @@ class ScoreRules {
     check_fit(trace, index, layer, kind, attention, scores, keys);
   }
 
+  static bool is_query(const Pass& pass, const TensorRef& tensor, std::int64_t heads) {
+    return tensor.data != nullptr && tensor.rank == 4 && tensor.shape[0] == pass.rows &&
+           tensor.shape[1] == pass.tokens && tensor.shape[2] == heads;
+  }
+
   /// Rows and columns of padding may hold anything.
   static bool content_has_nan(const Pass& pass, const Values& scores,
                               const std::vector<std::vector<Key>>& keys) {
@@ -105,7 +110,7 @@ class ScoreRules {
     std::vector<HeadFit> fits;
     for (const Layer tensor : {Layer::q_in, Layer::q}) {
       const TensorRef found = pass.find(names::layer(layer, tensor));
-      if (found.data == nullptr || found.rank != 4 || found.shape[2] != heads) continue;
+      if (!is_query(pass, found, heads)) continue;
       const Values q = values_of(found, pass.path + ": " + names::layer(layer, tensor));
       if (q.extent(3) != k->extent(3)) continue;
       std::vector<HeadFit> of_tensor;
@@ -131,8 +136,7 @@ class ScoreRules {
     const std::int64_t heads = scores.extent(1);
     const std::int64_t columns = scores.extent(3);
     const TensorRef found = pass.find(names::layer(layer, Layer::q));
-    if (found.data == nullptr || found.rank != 4 || found.shape[2] != heads || found.shape[3] != k.extent(3))
-      return;
+    if (!is_query(pass, found, heads) || found.shape[3] != k.extent(3)) return;
     const Values q = values_of(found, pass.path + ": " + names::layer(layer, Layer::q));
     const std::int64_t shared = heads / k.extent(2);
     const std::int64_t cached = pass.width - pass.tokens;

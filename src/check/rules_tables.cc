@@ -58,9 +58,9 @@ class TableRules {
   void check_table(const Trace& trace, const Pass& pass, const StackPositions& positions,
                    const std::string& name) {
     const std::string sine = name.substr(0, name.size() - 3) + "sin";
-    const TensorRef cos = trace.reader.find(name);
-    const TensorRef sin = trace.reader.find(sine);
-    if (sin.data == nullptr || pass.due.empty()) return;
+    const TensorRef cos = recorded(trace.reader, name);
+    const TensorRef sin = recorded(trace.reader, sine);
+    if (cos.data == nullptr || sin.data == nullptr || pass.due.empty()) return;
     const Values cos_values = values_of(cos, trace.path + ": " + name);
     const Values sin_values = values_of(sin, trace.path + ": " + sine);
     for (const std::string_view rule : {"T101", "T102", "T103", "T104", "T105"}) book_.asked(rule);
@@ -160,7 +160,7 @@ class TableRules {
     where.step = pass.step;
     const TokenPositions due = positions_of(turns, pass, pass.due, pass.axes);
     const AmplitudeFit amplitude = fit_amplitude(turns);
-    const double allowed = 6 * unit_roundoff(trace.reader.find(name).dtype);
+    const double allowed = 6 * unit_roundoff(recorded(trace.reader, name).dtype);
     const std::string bare = name.substr(pass.prefix.size());
     if (std::abs(amplitude.mean - plan.amplitude) > allowed * plan.amplitude && once("T105", bare)) {
       // a schedule that is not applied takes its amplitude along

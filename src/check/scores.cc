@@ -18,7 +18,10 @@ HeadFit solve(const Sums& sums) {
   } else {
     fit.scale = sums.xs / sums.xx;
   }
-  const double left = sums.ss - fit.scale * sums.xs - fit.slope * sums.ds;
+  double left = sums.ss - fit.scale * sums.xs - fit.slope * sums.ds;
+  // what cancels in doubles, more where q.k and distance are nearly the same
+  const double condition = determinant > 0 ? sums.xx * sums.dd / determinant : 1;
+  if (left < 1e-14 * condition * sums.ss) left = 0;
   fit.residual = sums.ss > 0 ? std::sqrt(std::max(0.0, left) / sums.ss) : 0;
   const auto count = static_cast<double>(sums.count);
   fit.distance = std::sqrt(sums.dd / count);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -195,7 +196,8 @@ TEST_P(Mutated, IsAReportOrOneSentence) {
   const std::string path = folder.file("mutated.safetensors");
   int reports = 0;
   int refusals = 0;
-  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+  const std::uint32_t seeds = std::getenv("LOCANT_FULL") != nullptr ? 3000 : 150;
+  for (std::uint32_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(seed);
     Mutator mutator(seed);
     std::vector<Held> tensors = whole;
