@@ -68,6 +68,20 @@ std::vector<Geometry> geometries(const Rotation& planned) {
   return all;
 }
 
+std::int64_t not_finite(const Pass& pass, const Values& values) {
+  const std::size_t cell = values.data.size() / pass.content.size();
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < values.data.size(); ++i)
+    count += pass.content[i / cell] && !std::isfinite(values.data[i]) ? 1 : 0;
+  return count;
+}
+
+double budget_of_angles(const Pass& pass, const Ladder& ladder) {
+  double largest = 0;
+  for (const std::int64_t position : pass.due) largest = std::max(largest, static_cast<double>(position));
+  return 4 * 0x1p-24 * largest * (ladder.inv_freq.empty() ? 0 : ladder.inv_freq.front());
+}
+
 double crossed_residual(const Pass& pass, const Tensor& tensor, const Rotation& planned, const Ladder& ladder,
                         const std::vector<std::int64_t>& due) {
   const Geometry geometry = geometry_of(planned);

@@ -64,6 +64,10 @@ class Collected {
 [[nodiscard]] std::optional<Tensor> read_tensor(const Pass& pass, std::int64_t layer,
                                                 trace_names::Layer before, trace_names::Layer after,
                                                 std::string_view word, std::int64_t head_dim);
+/// Numbers of content that are not finite: rows of padding may hold anything.
+[[nodiscard]] std::int64_t not_finite(const Pass& pass, const Values& values);
+/// What rounding of angles, products in f32, leaves of a length at the pass's furthest position.
+[[nodiscard]] double budget_of_angles(const Pass& pass, const Ladder& ladder);
 /// Relative root mean square that rounding leaves under the right geometry.
 [[nodiscard]] double misfit_budget(DType dtype);
 [[nodiscard]] std::string geometry_text(const Geometry& geometry);

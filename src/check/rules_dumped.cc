@@ -42,6 +42,7 @@ class DumpedRules {
       const StackPositions* const positions = evidence_.positions(*trace);
       if (positions == nullptr) continue;
       for (const std::string& name : trace->reader.names()) {
+        if (recorded(trace->reader, name).data == nullptr) continue;
         if (name.starts_with("rope.") && name.ends_with("inv_freq"))
           check_frequencies(*trace, *positions, name);
         if (name == kSlopes) check_slopes(*trace, *positions);

@@ -105,15 +105,6 @@ class RotationRules {
     if (verdicts.size() == 2 && verdicts[0] && verdicts[1]) compare(trace, pass, layer, tensors, verdicts);
   }
 
-  /// Numbers of content alone: rows of padding may hold anything.
-  static std::int64_t not_finite(const Pass& pass, const Values& values) {
-    const std::size_t cell = values.data.size() / pass.content.size();
-    std::int64_t count = 0;
-    for (std::size_t i = 0; i < values.data.size(); ++i)
-      count += pass.content[i / cell] && !std::isfinite(values.data[i]) ? 1 : 0;
-    return count;
-  }
-
   bool report_not_finite(const Trace& trace, const Pass& pass, std::int64_t layer, const Tensor& tensor) {
     const std::int64_t before = not_finite(pass, tensor.before);
     const std::int64_t after = not_finite(pass, tensor.after);
@@ -269,12 +260,6 @@ class RotationRules {
     deviation.cause = deviation.text;
     collected_.add(std::move(deviation), layer, pass.step, tensor.word);
     return true;
-  }
-
-  static double budget_of_angles(const Pass& pass, const Ladder& ladder) {
-    double largest = 0;
-    for (const std::int64_t position : pass.due) largest = std::max(largest, static_cast<double>(position));
-    return 4 * 0x1p-24 * largest * (ladder.inv_freq.empty() ? 0 : ladder.inv_freq.front());
   }
 
   void judge_amplitude(const Trace& trace, const Pass& pass, std::int64_t layer, const Rotation& planned,
