@@ -81,7 +81,7 @@ def _run(model: Any, run: Run) -> None:
         # with a cache transformers does not look for documents
         out = model(input_ids=ids, use_cache=not run.documents, **given)
         cache = getattr(out, "past_key_values", None)
-        if run.keep and first:
+        if run.keep and first and cache is not None:
             for layer in cache.layers:
                 layer.keys, layer.values = layer.keys[:, :, -run.keep :], layer.values[:, :, -run.keep :]
 
