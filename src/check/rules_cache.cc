@@ -162,7 +162,7 @@ class CacheRules {
         due.emplace_back(slot, source.empty() ? key.position : source[at]);
       }
       check_twice(where, pass, cache, row, due, list, kind);
-      if (list.size() == 0 || due.empty()) continue;
+      if (list.empty() || due.empty()) continue;
       if (!holds_own(pass, cache, row, due, list, allowed)) continue;
       book_.asked("P113");
       judge_row(where, cache, row, due, list, stands, kind, allowed);
