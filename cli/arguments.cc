@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "cli/suggest.h"
+#include "locant/threads.h"
 
 namespace locant::cli {
 namespace {
@@ -81,6 +82,13 @@ void Arguments::add_manner(CommonFlags& common) {
   flag("--json", common.json, "exactly one JSON object on standard output");
   flag("--quiet", common.quiet, "no progress and no notes on standard error");
   value("--color", common.color, "auto, always or never (auto)")->type_name("WHEN");
+  value("--threads", common.threads, "threads (all of this machine's)")->type_name("N");
+}
+
+int threads_of(std::string_view command, const CommonFlags& common) {
+  constexpr std::int64_t kMostThreads = 1024;
+  if (common.threads.empty()) return ThreadPool::hardware();
+  return static_cast<int>(parse_integer({command, "--threads", 1, kMostThreads}, common.threads));
 }
 
 void Arguments::parse(Args args) {

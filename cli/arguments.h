@@ -28,7 +28,10 @@ struct CommonFlags {
   bool quiet = false;
   std::string output;  ///< "" = standard output
   std::string color = "auto";
+  std::string threads;  ///< "" = all of this machine's
 };
+/// Threads to work with. Throws UsageError for what is no number of threads.
+[[nodiscard]] int threads_of(std::string_view command, const CommonFlags& common);
 
 /// A text without UTF-8 or control characters that could break a line of stderr, in quotes.
 [[nodiscard]] std::string in_quotes(std::string_view text);

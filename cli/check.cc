@@ -178,7 +178,7 @@ int check_command(Args args, Host& host) {
 
   ModelFiles model;
   ModelFiles other;
-  ThreadPool pool(ThreadPool::hardware());
+  ThreadPool pool(threads_of("check", flags.common));
   std::unique_ptr<Runtime> runtime;  // goes before the pool that it works on
   if (!flags.model.empty()) {
     const std::string path = find_model_file(flags.model, host);
@@ -211,6 +211,8 @@ int check_command(Args args, Host& host) {
     host.err() << fmt::format("note: {}: {} at {} is known and was not found\n", one_line(flags.baseline),
                               gone.rule, gone.place.empty() ? "no place" : one_line(gone.place));
   }
+  if (report.passed.empty() && report.findings.empty() && report.known.empty() && !flags.common.quiet)
+    host.err() << "note: nothing was judged: no rule that was asked for had its evidence\n";
   const Severity least = severity_named(flags.fail_on);
   if (flags.common.json || flags.format == "json") {
     answer.stream() << report_json(report) << '\n';

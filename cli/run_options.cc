@@ -6,12 +6,9 @@
 
 #include <set>
 
-#include "locant/threads.h"
 
 namespace locant::cli {
 namespace {
-
-constexpr std::int64_t kMostThreads = 1024;
 
 void require_distinct_outputs(const RunOptions& options) {
   std::set<std::string> seen;
@@ -67,7 +64,6 @@ RunOptions read_run_options(Args args) {
   std::string top = "5";
   std::string weights = "as-stored";
   std::string cache = "f32";
-  std::string threads = std::to_string(ThreadPool::hardware());
 
   Arguments arguments("run", "Runs a model: text or ids -> logits, the next tokens, a greedy continuation.",
                       {"locant run rope --text \"It is a truth\" --continue 40",
@@ -96,7 +92,6 @@ RunOptions read_run_options(Args args) {
       ->type_name("DTYPE");
   arguments.value("--cache", cache, "keys and values in memory: f32, f16 or bf16 (f32)")->type_name("DTYPE");
   arguments.flag("--loss", options.loss, "mean negative log-likelihood in nats, per row and by position");
-  arguments.value("--threads", threads, "threads (all of this machine's)")->type_name("N");
   arguments.add_common(options.common);
   arguments.parse(args);
 
@@ -113,7 +108,7 @@ RunOptions read_run_options(Args args) {
   options.start = parse_integer({"run", "--start", -kFarthest, kFarthest}, start);
   options.continue_tokens = parse_integer({"run", "--continue", 0, kFarthest}, tokens);
   options.top = parse_integer({"run", "--top", 0}, top);
-  options.threads = static_cast<int>(parse_integer({"run", "--threads", 1, kMostThreads}, threads));
+  options.threads = threads_of("run", options.common);
   options.load.weights = weight_storage(weights);
   options.cache = cache_dtype(cache);
   if (!options.load.recipe.empty()) (void)find_recipe(options.load.recipe);

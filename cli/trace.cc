@@ -81,7 +81,7 @@ TraceFlags parse(Args args) {
 }
 
 void record_own(const TraceFlags& flags, const std::string& path, const Rows& rows, Progress& progress) {
-  ThreadPool pool(ThreadPool::hardware());
+  ThreadPool pool(threads_of("trace", flags.common));
   const std::unique_ptr<Model> model = Model::load(path, {.recipe = flags.recipe}, pool);
   RowPositions positions;
   for (const std::int64_t length : lengths_of(rows)) positions.rows.push_back({text_positions(length, 0)});

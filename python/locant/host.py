@@ -72,9 +72,20 @@ def record(
     *, runtime: str, model: str, dump: str, output: str, ids: Sequence[Sequence[int]], steps: int, pad: str
 ) -> None:
     """Writes the trace that a job asks for."""
+    _silence()
     job = RecordJob(runtime, model, dump, output, [list(row) for row in ids], steps, pad)
     module = _module("locant.capture.dumps", "--from") if dump else adapter(runtime)
     module.record(job)
+
+
+def _silence() -> None:
+    """The command's stderr is its own: no progress bars or reports of other packages."""
+    try:
+        from transformers.utils import logging
+    except ImportError:
+        return
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
 
 
 def open_runtime(name: str, model: str) -> Any:
@@ -82,6 +93,7 @@ def open_runtime(name: str, model: str) -> Any:
     if name != "hf":
         raise SpecError(f"--runtime {name}: locant and hf can be driven live")
     adapter(name)
+    _silence()
     from locant.runtime import from_transformers
 
     return from_transformers(model)

@@ -157,6 +157,8 @@ def trace_paths(trace: Any, stack: ExitStack) -> list[str]:
     if isinstance(trace, str | os.PathLike):
         return [os.fspath(trace)]
     if hasattr(trace, "save") and hasattr(trace, "tensors"):
+        if not trace.tensors:
+            raise SpecError("check: a recorder holds a forward pass, this one has recorded none")
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="locant-")))
         path = folder / "recorded.safetensors"
         trace.save(path)

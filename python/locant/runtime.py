@@ -292,4 +292,6 @@ def from_transformers(model: Any) -> Runtime:
         model = load_model(os.fspath(model))
     if not hasattr(model, "get_output_embeddings") or not hasattr(model, "config"):
         raise SpecError(f"from_transformers: a causal language model or its path, got {type(model).__name__}")
+    if hasattr(model, "can_generate") and not model.can_generate():
+        raise SpecError(f"from_transformers: a model that generates is driven, {type(model).__name__} does not")
     return _TransformersRuntime(model)

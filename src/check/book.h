@@ -95,6 +95,7 @@ void check_scores(const Evidence& evidence, Book& book);
 void check_embedding(const Evidence& evidence, Book& book);
 /// After the others: it judges what they observed, too.
 void check_positions(const Evidence& evidence, Book& book);
+void check_finite(const Evidence& evidence, Book& book);
 /// Needs no model.
 void check_pooled(const Evidence& evidence, Book& book);
 void check_cache(const Evidence& evidence, Book& book);

@@ -218,6 +218,17 @@ constexpr std::array kRules = {
          .example = "logits: column 50300 is the largest, and the vocabulary ends at 50257",
          .cannot_tell = "It does not see padding that the config counts as vocabulary.",
          .fix = "Cut the logits at the vocabulary, or set the columns behind it to -inf."},
+    Rule{
+        .id = "E113",
+        .name = "not-finite",
+        .severity = Severity::error,
+        .summary = "A recorded tensor holds numbers that are not finite.",
+        .needs = "states, q, k, v, scores or logits in a trace, and a model",
+        .example = "layers.1.out is the first tensor with numbers that are not finite, at row 0, token 7",
+        .cannot_tell = "It does not see what happens between two recorded tensors.",
+        .fix =
+            "Look at what lies between this tensor and the one before it: a division, a norm, a softmax over "
+            "nothing, a range of 16 bits."},
     Rule{.id = "M101",
          .name = "stepwise",
          .severity = Severity::error,

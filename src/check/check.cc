@@ -122,11 +122,14 @@ CheckReport check(const CheckQuery& query) {
   check_room::check_scores(evidence, book);
   check_room::check_embedding(evidence, book);
   check_room::check_positions(evidence, book);
+  check_room::check_finite(evidence, book);
   check_room::check_pooled(evidence, book);
   check_room::check_cache(evidence, book);
   check_room::check_ranks(evidence, book);
   check_room::check_live(query, evidence, book);
 
+  // what is not asked for explains nothing
+  std::erase_if(book.drafts(), [&](const Draft& draft) { return !chosen(*draft.finding.rule, query); });
   for (Draft& draft : book.drafts()) {
     if (evidence.spec != nullptr) soften(draft.finding, *evidence.spec);
   }
@@ -134,7 +137,6 @@ CheckReport check(const CheckQuery& query) {
   CheckReport report;
   report.evidence = check_room::fingerprints(query);
   for (const Draft& draft : book.drafts()) {
-    if (!chosen(*draft.finding.rule, query)) continue;
     if (const Draft* const by = explaining(book.drafts(), draft)) {
       report.explained.push_back({draft.finding, std::string(by->finding.rule->id)});
     } else {

@@ -192,6 +192,20 @@ void read_stated(Pass& pass) {
   }
 }
 
+/// Attention saw this pass's tokens alone: a cache did not precede, the text was fed again or another one
+/// began.
+bool begins_anew(const Pass& pass) {
+  if (pass.tokens < 2) return false;
+  bool seen = false;
+  for (std::int64_t layer = 0; layer < 256; ++layer) {
+    const TensorRef keys = pass.find(names::layer(layer, names::Layer::cache_k));
+    if (keys.data == nullptr || keys.rank != 4) continue;
+    if (keys.shape[1] != pass.tokens) return false;
+    seen = true;
+  }
+  return seen;
+}
+
 void read_passes(Trace& trace, const std::string& stack_prefix) {
   trace.passes.reserve(static_cast<std::size_t>(trace.reader.steps()));
   for (std::int64_t step = 0; step < trace.reader.steps(); ++step) {
@@ -203,7 +217,7 @@ void read_passes(Trace& trace, const std::string& stack_prefix) {
     read_shape(pass);
     if (pass.rows == 0) read_table_shape(pass);
     if (pass.rows == 0 || pass.tokens == 0) continue;
-    const Pass* const before = trace.passes.empty() ? nullptr : &trace.passes.back();
+    const Pass* const before = trace.passes.empty() || begins_anew(pass) ? nullptr : &trace.passes.back();
     if (before != nullptr && before->rows != pass.rows) {
       throw FileError(trace.path, fmt::format("every pass has the rows of the first, {}: step {} has {}",
                                               before->rows, step, pass.rows));

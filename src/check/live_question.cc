@@ -80,6 +80,10 @@ void read_plan(const Evidence& evidence, LiveQuestion& ask) {
   ask.marks =
       ask.absolute || std::any_of(plan->kinds.begin(), plan->kinds.end(),
                                   [](const LayerPositions& kind) { return kind != LayerPositions{}; });
+  ask.bias_alone =
+      !ask.absolute && std::all_of(plan->kinds.begin(), plan->kinds.end(), [](const LayerPositions& kind) {
+        return !kind.rotation && !kind.query_scale;
+      });
 }
 
 std::int64_t prompt_length(const Evidence& evidence, const LiveQuestion& ask) {

@@ -27,6 +27,7 @@ struct LiveQuestion {
   std::int64_t longest = 0;     ///< tokens of a sequence that may be fed at all
   bool causal = true;
   bool marks = true;         ///< some layer, or the embedding, marks positions
+  bool bias_alone = false;   ///< nothing but a bias on the scores marks them
   bool absolute = false;     ///< positions are added to the token state
   std::string not_relative;  ///< why a shift of all positions may show; empty = it must not
 };
@@ -71,7 +72,8 @@ struct Difference {
   std::optional<std::int64_t> row{};
   std::optional<std::int64_t> first_step{};  ///< step of the first token compared
   std::string also{};                        ///< more of what was tried, in words
-  std::string cause{};                       ///< for the book where no candidate names one
+  Severity severity = Severity::error;
+  std::string cause{};  ///< for the book where no candidate names one
 };
 void add(Live& live, const Difference& difference, const Explanation& explanation);
 

@@ -95,8 +95,9 @@ void remember(const Pass& pass, std::int64_t layer, std::vector<std::vector<Writ
   const Values keys = values_of(k, pass.path + ": " + pass.prefix + name);
   for (std::int64_t row = 0; row < pass.rows; ++row) {
     std::vector<Written>& list = rows[static_cast<std::size_t>(row)];
-    // tokens from before the recording
-    if (list.empty()) list.resize(static_cast<std::size_t>(pass.past[static_cast<std::size_t>(row)]));
+    // tokens from before the recording, or of another text
+    const auto past = static_cast<std::size_t>(pass.past[static_cast<std::size_t>(row)]);
+    if (list.size() != past) list.assign(past, {});
     for (std::int64_t token = 0; token < pass.tokens; ++token) {
       if (pass.content[pass.at(row, token)])
         list.push_back({slice(keys, row, token), pass.due[pass.at(row, token)],
@@ -165,7 +166,7 @@ class CacheRules {
       if (list.empty() || due.empty()) continue;
       if (!holds_own(pass, cache, row, due, list, allowed)) continue;
       book_.asked("P113");
-      judge_row(where, cache, row, due, list, stands, kind, allowed);
+      judge_row(where, cache, row, due, written, stands, kind, allowed);
     }
   }
 
@@ -197,8 +198,9 @@ class CacheRules {
 
   void judge_row(const Place& place, const Values& cache, std::int64_t row,
                  const std::vector<std::pair<std::int64_t, std::int64_t>>& due,
-                 const std::vector<Written>& list, const std::vector<std::int64_t>& stands,
+                 const std::vector<std::vector<Written>>& written, const std::vector<std::int64_t>& stands,
                  const LayerPositions& kind, double allowed) {
+    const std::vector<Written>& list = written[static_cast<std::size_t>(row)];
     std::optional<std::int64_t> last;
     for (const auto& [slot, token] : due) {
       if (token < 0 || token >= static_cast<std::int64_t>(list.size())) continue;
@@ -214,6 +216,7 @@ class CacheRules {
       }
       Place where = place;
       where.token = slot;
+      if (!move && of_another_row(written, token, got, allowed)) continue;  // beams change places
       if (!move) return report_other(where, got, token, list, allowed);
       if (!stands.empty() && kind.rotation && right.position + *move != stands[at]) {
         return report(where,
@@ -233,6 +236,14 @@ class CacheRules {
       }
       last = offset;
     }
+  }
+
+  static bool of_another_row(const std::vector<std::vector<Written>>& written, std::int64_t token,
+                             const Key32& got, double allowed) {
+    return std::any_of(written.begin(), written.end(), [&](const std::vector<Written>& row) {
+      const auto at = static_cast<std::size_t>(token);
+      return at < row.size() && !row[at].key.empty() && distance_between(row[at].key, got) <= allowed;
+    });
   }
 
   void report_other(const Place& where, const Key32& got, std::int64_t token,

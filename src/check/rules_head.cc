@@ -60,14 +60,7 @@ class Head {
     if (spec.bias) return;  // its name is not known here
     const Values logits = values_of(logits_ref, pass.path + ": " + pass.prefix + "logits");
     for (const std::string_view rule : {"E108", "E109"}) book_.asked(rule);
-    if (!content_is_finite(pass, logits)) {
-      Finding finding;
-      finding.where = place_of(trace, pass, names::kLogits);
-      finding.message = "logits: some are not finite";
-      finding.observed = std::string("not finite");
-      book_.add("E108", std::move(finding), "not finite");
-      return;
-    }
+    if (!content_is_finite(pass, logits)) return;  // E113 says where that begins
     const double unit = std::max(unit_roundoff(trace.dtype), unit_roundoff(head.stored().tensor.dtype) / 4);
     const double allowed = 32 * unit;
     const Likeness own = head_likeness(pass, *hidden, logits, head, spec.softcap);

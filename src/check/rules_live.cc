@@ -133,7 +133,7 @@ void add(Live& live, const Difference& difference, const Explanation& explanatio
   const std::int64_t first = difference.verdict.first;
   const std::int64_t token = difference.first_token + first;
   Finding finding;
-  finding.severity = find_rule(difference.rule).severity;
+  finding.severity = difference.severity;
   finding.where.row = difference.row;
   finding.where.token = token;
   if (difference.first_step) finding.where.step = *difference.first_step + first;

@@ -79,15 +79,16 @@ void check_given(Live& live) {
     const Logits twice = live.drive.run(RowRun{.ids = {live.ask.prompt[0], live.ask.prompt[0]}});
     return gap(twice.part(1, 1), twice.part(0, 1)).largest <= live.budget.floor;
   }();
-  live.book.add(
-      "M111", Depth::behaviour,
+  Finding finding =
       unchanged("M111",
                 fmt::format("{} tokens all at position 0 give the logits of positions 0 to {}, within "
                             "{:.1g} of the largest",
                             live.tokens(), live.tokens() - 1, live.budget.floor),
                 none ? "nothing marks positions: one token twice gives one row of logits twice"
-                     : "nothing marks positions, or given ones are not read"),
-      "no positions");
+                     : "nothing marks positions, or given ones are not read");
+  // a bias may count keys by the mask alone: then given positions are passed over by design
+  if (live.ask.bias_alone) finding.severity = Severity::note;
+  live.book.add("M111", Depth::behaviour, std::move(finding), "no positions");
   live.takes_positions = false;  // what is given tells nothing from here on
   live.book.lacks("M107", "a live runtime that reads the positions it is given (M111)");
 }

@@ -246,6 +246,11 @@ void check_padding(Live& live, Padding side) {
       if (explanation.best == nullptr && difference.verdict.first >= due.tokens() - steps_of(live))
         difference.cause = live.steps;
     }
+    if (side == Padding::right && live.ask.window > 0 && explanation.best == nullptr &&
+        difference.verdict.first >= due.tokens() - steps_of(live)) {
+      say("a cache that keeps the last tokens alone keeps padding among them");
+      difference.severity = Severity::warning;  // generation pads on the left
+    }
     add(live, difference, explanation);
     return;
   }

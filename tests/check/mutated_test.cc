@@ -123,7 +123,8 @@ class Mutator {
   void numbers(Held& one) {
     const double odd[] = {std::nan(""), INFINITY, -INFINITY, 0, -1, 1e30, 9e18, -9e18};
     const double value = odd[below(8)];
-    for (std::int64_t i = below(4); i < static_cast<std::int64_t>(one.bytes.size()) / size_of(one.dtype);
+    for (std::int64_t i = below(4);
+         i < static_cast<std::int64_t>(one.bytes.size() / static_cast<std::size_t>(size_of(one.dtype)));
          i += 1 + below(5)) {
       std::byte* const at = one.bytes.data() + i * size_of(one.dtype);
       if (one.dtype == DType::i64) {

@@ -35,7 +35,7 @@ class Recorder:
     """What it was computed in: "f32", "f16", "bf16", "f64"."""
     stack: str = ""
     """"encoder" where an encoder stands alone."""
-    tensors: dict[str, Any] = field(default_factory=dict)
+    tensors: dict[str, Any] = field(default_factory=dict, repr=False)
     source_names: dict[str, str] = field(default_factory=dict)
     """Canonical name -> name in the runtime."""
     left_out: list[str] = field(default_factory=list)
