@@ -6,7 +6,6 @@
 
 #include <set>
 
-
 namespace locant::cli {
 namespace {
 
