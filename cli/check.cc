@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <ostream>
 
 #include "cli/answer.h"
@@ -178,7 +179,8 @@ int check_command(Args args, Host& host) {
 
   ModelFiles model;
   ModelFiles other;
-  ThreadPool pool(threads_of("check", flags.common));
+  const int threads = threads_of("check", flags.common);
+  std::optional<ThreadPool> pool;
   std::unique_ptr<Runtime> runtime;  // goes before the pool that it works on
   if (!flags.model.empty()) {
     const std::string path = find_model_file(flags.model, host);
@@ -188,7 +190,7 @@ int check_command(Args args, Host& host) {
     if (flags.live) {
       progress.show("loading");
       if (flags.runtime == "locant") {
-        runtime = Model::load(path, {.recipe = query.recipe}, pool);
+        runtime = Model::load(path, {.recipe = query.recipe}, pool.emplace(threads));
       } else {
         runtime = host.open_runtime(flags.runtime, path);
       }

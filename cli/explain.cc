@@ -81,20 +81,6 @@ std::string_view name_of_angle(AngleNumerics angle) {
   return "";
 }
 
-std::string_view name_of_touches(Touches touches) {
-  switch (touches) {
-    case Touches::positions:
-      return "positions";
-    case Touches::scale:
-      return "scale";
-    case Touches::head:
-      return "head";
-    case Touches::position_ids:
-      return "position_ids";
-  }
-  return "";
-}
-
 void write_recipe(const Recipe& recipe, Answer& answer) {
   std::ostream& out = answer.stream();
   out << fmt::format("{}{}{}: {}\n", answer.style().bold, recipe.name, answer.style().off, recipe.summary);
@@ -105,7 +91,7 @@ void write_recipe(const Recipe& recipe, Answer& answer) {
   heading("differences from exact", answer);
   if (recipe.deviations.empty()) out << "  none\n";
   for (const Deviation& deviation : recipe.deviations) {
-    out << fmt::format("  {}: {}\n      {} ({})\n", name_of_touches(deviation.touches), deviation.what,
+    out << fmt::format("  {}: {}\n      {} ({})\n", name_of(deviation.touches), deviation.what,
                        deviation.evidence,
                        deviation.tested_live ? "tested against it" : "read in its source");
   }
@@ -114,7 +100,7 @@ void write_recipe(const Recipe& recipe, Answer& answer) {
 OrderedJson recipe_json(const Recipe& recipe) {
   OrderedJson deviations = OrderedJson::array();
   for (const Deviation& deviation : recipe.deviations) {
-    deviations.push_back({{"touches", name_of_touches(deviation.touches)},
+    deviations.push_back({{"touches", name_of(deviation.touches)},
                           {"what", deviation.what},
                           {"evidence", deviation.evidence},
                           {"tested_live", deviation.tested_live}});

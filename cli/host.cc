@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host without Python answers when another runtime is asked for.
+// The environment and memory of the process, and what a host without Python answers when another runtime is
+// asked for.
 #include "cli/host.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
 
 #include "cli/arguments.h"
 
@@ -17,6 +21,21 @@ namespace {
 }
 
 }  // namespace
+
+std::string Host::environment(const std::string& name) const {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+std::int64_t Host::peak_bytes() const {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+#ifdef __APPLE__
+  return usage.ru_maxrss;
+#else
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+#endif
+}
 
 void Host::record(const RecordJob& job) {
   refuse(job.runtime);

@@ -33,11 +33,11 @@ class Host {
   [[nodiscard]] virtual bool out_is_terminal() const = 0;
   [[nodiscard]] virtual bool err_is_terminal() const = 0;
   /// The value of an environment variable, "" when unset.
-  [[nodiscard]] virtual std::string environment(const std::string& name) const = 0;
+  [[nodiscard]] virtual std::string environment(const std::string& name) const;
   /// Path of the executable, where bundled models are looked for; "" when unknown.
   [[nodiscard]] virtual std::string executable() const = 0;
   /// Largest resident memory of the process so far, bytes.
-  [[nodiscard]] virtual std::int64_t peak_bytes() const = 0;
+  [[nodiscard]] virtual std::int64_t peak_bytes() const;
   [[nodiscard]] virtual OpenedTokenizer open_tokenizer(const std::string& directory) {
     return locant::open_tokenizer(directory);
   }

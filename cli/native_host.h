@@ -16,9 +16,7 @@ class NativeHost final : public Host {
   [[nodiscard]] std::ostream& err() override;
   [[nodiscard]] bool out_is_terminal() const override;
   [[nodiscard]] bool err_is_terminal() const override;
-  [[nodiscard]] std::string environment(const std::string& name) const override;
   [[nodiscard]] std::string executable() const override;
-  [[nodiscard]] std::int64_t peak_bytes() const override;
 
  private:
   std::string program_;

@@ -33,6 +33,7 @@ struct Numerics {
 
 /// What a deviation of a recipe touches.
 enum class Touches : std::uint8_t { positions, scale, head, position_ids };
+[[nodiscard]] std::string_view name_of(Touches touches) noexcept;
 
 /// What a recipe does differently by rule, not by rounding. A mechanism asks the recipe for it, so that a row
 /// of the table of deviations and its effect are one thing. The last group acts outside plan().

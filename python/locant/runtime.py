@@ -165,9 +165,11 @@ class _CallableSession(RuntimeSession):
         return _CallableSession(self._call, self._fed)
 
 
-class _CallableRuntime(Runtime):
-    def __init__(self, call: Callable[..., Any], vocab: int, name: str) -> None:
-        self._call, self._vocab, self._name = call, vocab, name
+class _Named(Runtime):
+    """What every adapter here says of itself, and what a session of it begins with."""
+
+    _name: str
+    _vocab: int
 
     @property
     def name(self) -> str:
@@ -177,10 +179,18 @@ class _CallableRuntime(Runtime):
     def vocab(self) -> int:
         return self._vocab
 
-    def open(self, capacity: int) -> RuntimeSession:
+    def _fed(self, capacity: int) -> _Fed:
         if capacity < 1:
             raise SpecError(f"open: capacity must be at least 1 token, got {capacity}")
-        return _CallableSession(self._call, _Fed(self._vocab, capacity))
+        return _Fed(self._vocab, capacity)
+
+
+class _CallableRuntime(_Named):
+    def __init__(self, call: Callable[..., Any], vocab: int, name: str) -> None:
+        self._call, self._vocab, self._name = call, vocab, name
+
+    def open(self, capacity: int) -> RuntimeSession:
+        return _CallableSession(self._call, self._fed(capacity))
 
 
 def from_callable(f: Callable[..., Any], vocab: int, name: str = "callable") -> Runtime:
@@ -235,7 +245,7 @@ class _TransformersSession(RuntimeSession):
         return _TransformersSession(self._runtime, self._fed, copy.deepcopy(self._cache))
 
 
-class _TransformersRuntime(Runtime):
+class _TransformersRuntime(_Named):
     def __init__(self, model: Any) -> None:
         import transformers
 
@@ -262,20 +272,11 @@ class _TransformersRuntime(Runtime):
             return count(given["input_ids"], {"attention_mask": given["attention_mask"]})
         return torch.from_numpy(fed.positions[0] if fed.positions.shape[0] == 1 else fed.positions)
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def vocab(self) -> int:
-        return self._vocab
-
     def open(self, capacity: int) -> RuntimeSession:
-        if capacity < 1:
-            raise SpecError(f"open: capacity must be at least 1 token, got {capacity}")
+        fed = self._fed(capacity)
         if self._end is not None and capacity > self._end:
             raise IndexError(f"open: capacity {capacity} is past the table's end, it has {self._end} rows")
-        return _TransformersSession(self, _Fed(self._vocab, capacity), None)
+        return _TransformersSession(self, fed, None)
 
 
 def from_transformers(model: Any) -> Runtime:

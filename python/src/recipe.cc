@@ -5,27 +5,9 @@
 #include "bindings.h"
 
 namespace locant::python {
-namespace {
-
-std::string_view name_of_touches(Touches touches) {
-  switch (touches) {
-    case Touches::positions:
-      return "positions";
-    case Touches::scale:
-      return "scale";
-    case Touches::head:
-      return "head";
-    case Touches::position_ids:
-      return "position_ids";
-  }
-  return "";
-}
-
-}  // namespace
-
 void bind_recipe(nb::module_& m) {
   nb::class_<Deviation>(m, "Deviation", "One difference of a recipe from the published formula.")
-      .def_prop_ro("touches", [](const Deviation& d) { return text(name_of_touches(d.touches)); })
+      .def_prop_ro("touches", [](const Deviation& d) { return text(name_of(d.touches)); })
       .def_prop_ro("what", [](const Deviation& d) { return text(d.what); })
       .def_prop_ro("evidence", [](const Deviation& d) { return text(d.evidence); })
       .def_ro("tested_live", &Deviation::tested_live);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "streams.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 
 namespace locant::python {
 
@@ -57,21 +55,6 @@ bool DescriptorHost::out_is_terminal() const {
 }
 bool DescriptorHost::err_is_terminal() const {
   return isatty(err_descriptor_) != 0;
-}
-
-std::string PythonHost::environment(const std::string& name) const {
-  const char* const value = std::getenv(name.c_str());
-  return value == nullptr ? "" : value;
-}
-
-std::int64_t PythonHost::peak_bytes() const {
-  rusage usage{};
-  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-#ifdef __APPLE__
-  return usage.ru_maxrss;
-#else
-  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
-#endif
 }
 
 }  // namespace locant::python

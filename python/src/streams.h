@@ -21,9 +21,7 @@ namespace locant::python {
 class PythonHost : public cli::Host {
  public:
   PythonHost() : place_(package_place()) {}
-  [[nodiscard]] std::string environment(const std::string& name) const override;
   [[nodiscard]] std::string executable() const override { return place_; }
-  [[nodiscard]] std::int64_t peak_bytes() const override;
   [[nodiscard]] OpenedTokenizer open_tokenizer(const std::string& directory) override;
   void record(const cli::RecordJob& job) override;
   [[nodiscard]] std::unique_ptr<Runtime> open_runtime(const std::string& name,

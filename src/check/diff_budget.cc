@@ -39,19 +39,6 @@ double stages(const FlowName& name, std::int64_t layers) {
 
 }  // namespace
 
-double half_step(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::f64:
-      return 0x1p-53;
-    case DType::f16:
-      return 0x1p-11;
-    case DType::bf16:
-      return 0x1p-8;
-    default:
-      return kSingle;
-  }
-}
-
 double rounding_budget(const FlowName& name, const Rounding& rounding) {
   const double step = half_step(rounding.dtype);
   const bool looked_up = name.axes == Axes::table || name.bare.starts_with("embed.");

@@ -6,12 +6,10 @@
 #include <cstdint>
 
 #include "check/diff_flow.h"
+#include "check/evidence.h"
 #include "locant/core.h"
 
 namespace locant::check_room {
-
-/// Half a step in the last place, relative: 2^-p for p significant bits.
-[[nodiscard]] double half_step(DType dtype) noexcept;
 
 struct Rounding {
   DType dtype = DType::f32;  ///< the coarser of all that is involved

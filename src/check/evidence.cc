@@ -284,17 +284,22 @@ TensorRef recorded(const TraceReader& trace, std::string_view name) {
   return tensor.data != nullptr && tensor.size() == 0 ? TensorRef() : tensor;
 }
 
-double unit_roundoff(DType dtype) noexcept {
+double half_step(DType dtype) noexcept {
   switch (dtype) {
     case DType::f64:
       return 0x1p-53;
     case DType::f16:
       return 0x1p-11;
     case DType::bf16:
-      return 0x1p-9;  // at the upper end of a binade; budgets are multiples, and measured on recorded models
+      return 0x1p-8;
     default:
       return 0x1p-24;
   }
+}
+
+double unit_roundoff(DType dtype) noexcept {
+  // what bf16 rounds off at the upper end of a binade: budgets are multiples, and measured on recorded models
+  return dtype == DType::bf16 ? half_step(dtype) / 2 : half_step(dtype);
 }
 
 const StackPositions* Evidence::positions(const Trace& trace) const {

@@ -35,7 +35,9 @@ struct Values {
 /// Throws FileError for floats.
 [[nodiscard]] std::vector<std::int64_t> integers_of(const TensorRef& tensor, const std::string& what);
 
-/// Half a unit in the last place of a dtype, relative: 2^-24 for f32, 2^-9 for bf16.
+/// Half a step in the last place, relative: 2^-p for p significant bits.
+[[nodiscard]] double half_step(DType dtype) noexcept;
+/// What the budgets of the rules are multiples of: half_step(), and half of that for bf16.
 [[nodiscard]] double unit_roundoff(DType dtype) noexcept;
 
 /// A recorded tensor; one without elements says nothing and counts as absent.

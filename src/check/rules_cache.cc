@@ -106,15 +106,74 @@ void remember(const Pass& pass, std::int64_t layer, std::vector<std::vector<Writ
   }
 }
 
-/// By how many positions a key was turned since it was written.
-std::optional<std::int64_t> move_of(const Key32& right, const Key32& got, const Rotation& rotation,
-                                    std::int64_t most, double allowed) {
+/// By how many positions a key was turned since it was written, `most` at the most; nothing where no number
+/// fits.
+std::optional<std::int64_t> move_of(const Key32& right, const Key32& got,
+                                    const std::optional<Rotation>& rotation, std::int64_t most,
+                                    double allowed) {
+  if (distance_between(right, got) <= allowed) return 0;
+  if (!rotation) return std::nullopt;
   for (std::int64_t by = 1; by <= most; ++by) {
     for (const std::int64_t signed_by : {-by, by}) {
-      if (distance_between(turned(right, rotation, signed_by), got) <= 4 * allowed) return signed_by;
+      if (distance_between(turned(right, *rotation, signed_by), got) <= 4 * allowed) return signed_by;
     }
   }
   return std::nullopt;
+}
+
+/// Null where the layer does not rotate.
+const Rotation* rotation_at(const Pass& pass, std::int64_t layer) {
+  if (!pass.plan || layer >= static_cast<std::int64_t>(pass.plan->layers.size())) return nullptr;
+  const auto kind = static_cast<std::size_t>(pass.plan->layers[static_cast<std::size_t>(layer)]);
+  const std::optional<Rotation>& rotation = pass.plan->kinds[kind].rotation;
+  return rotation ? &*rotation : nullptr;
+}
+
+/// The keys of a layer's cache, where the layer rotates.
+TensorRef rotated_cache(const Pass& pass, std::int64_t layer) {
+  if (rotation_at(pass, layer) == nullptr || pass.axes != 1) return {};
+  const TensorRef stored = pass.find(names::layer(layer, Layer::cache_k));
+  const bool usable = stored.data != nullptr && stored.rank == 4 && stored.shape[0] == pass.rows &&
+                      stored.shape[1] >= pass.tokens;
+  return usable ? stored : TensorRef();
+}
+
+/// A context shift turns every layer alike: the first that rotates and whose cache is recorded tells of it.
+std::optional<std::int64_t> telling_layer(const Trace& trace) {
+  for (const Pass& pass : trace.passes) {
+    for (std::size_t layer = 0; pass.plan && layer < pass.plan->layers.size(); ++layer) {
+      if (rotated_cache(pass, static_cast<std::int64_t>(layer)).data != nullptr)
+        return static_cast<std::int64_t>(layer);
+    }
+  }
+  return std::nullopt;
+}
+
+/// By what one number all keys of earlier passes stand elsewhere than they were counted, 0 where they do not
+/// or differ; nothing where a slot holds another key.
+std::optional<std::int64_t> shift_of(const Pass& pass, std::int64_t layer,
+                                     const std::vector<std::vector<Written>>& written) {
+  const TensorRef stored = written.empty() ? TensorRef() : rotated_cache(pass, layer);
+  if (stored.data == nullptr) return 0;
+  const Values cache = values_of(stored, pass.path + ": cache.k");
+  const std::vector<std::vector<Key>> keys = keys_of(pass, cache.extent(1));
+  std::set<std::int64_t> shifts;
+  for (std::size_t row = 0; row < written.size(); ++row) {
+    const std::vector<Written>& list = written[row];
+    for (std::int64_t slot = 0; slot < cache.extent(1); ++slot) {
+      const Key& key = keys[row][static_cast<std::size_t>(slot)];
+      if (!key.content || key.position >= static_cast<std::int64_t>(list.size())) continue;
+      const Written& right = list[static_cast<std::size_t>(key.position)];
+      if (right.key.empty()) continue;
+      const double allowed = 8 * std::max(unit_roundoff(stored.dtype), unit_roundoff(right.dtype));
+      const std::optional<std::int64_t> move =
+          move_of(right.key, slice(cache, static_cast<std::int64_t>(row), slot), *rotation_at(pass, layer),
+                  static_cast<std::int64_t>(list.size()) + 64, allowed);
+      if (!move) return std::nullopt;
+      shifts.insert(right.position + *move - right.counted);
+    }
+  }
+  return shifts.size() == 1 ? *shifts.begin() : 0;
 }
 
 class CacheRules {
@@ -142,6 +201,7 @@ class CacheRules {
     const std::string name = names::layer(layer, Layer::cache_k);
     const TensorRef stored = pass.find(name);
     if (stored.data == nullptr || stored.rank != 4 || stored.shape[0] != pass.rows || pass.axes != 1) return;
+    if (reported_) return;  // one cause shows in every layer and later pass
     const Values cache = values_of(stored, pass.path + ": " + pass.prefix + name);
     const std::int64_t slots = cache.extent(1);
     if (slots < pass.tokens) return;
@@ -208,12 +268,8 @@ class CacheRules {
       if (right.key.empty()) continue;
       const Key32 got = slice(cache, row, slot);
       const std::size_t at = static_cast<std::size_t>(row * cache.extent(1) + slot);
-      std::optional<std::int64_t> move;
-      if (distance_between(right.key, got) <= allowed) {
-        move = 0;
-      } else if (kind.rotation) {
-        move = move_of(right.key, got, *kind.rotation, static_cast<std::int64_t>(list.size()) + 64, allowed);
-      }
+      const std::optional<std::int64_t> move =
+          move_of(right.key, got, kind.rotation, static_cast<std::int64_t>(list.size()) + 64, allowed);
       Place where = place;
       where.token = slot;
       if (!move && of_another_row(written, token, got, allowed)) continue;  // beams change places
@@ -295,7 +351,7 @@ class CacheRules {
   }
 
   void report(const Place& where, std::string text, Fact expected, Fact observed) {
-    if (reported_) return;  // one cause shows in every layer and later pass
+    if (reported_) return;  // nor in other rows
     reported_ = true;
     Finding finding;
     finding.severity = find_rule("P113").severity;
@@ -315,43 +371,15 @@ class CacheRules {
 }  // namespace
 
 void follow_shifts(Trace& trace) {
-  if (trace.sliced) return;
-  std::map<std::int64_t, std::vector<std::vector<Written>>> written;
+  const std::optional<std::int64_t> layer = trace.sliced ? std::nullopt : telling_layer(trace);
+  if (!layer) return;
+  std::vector<std::vector<Written>> written;
   for (Pass& pass : trace.passes) {
-    std::set<std::int64_t> moves;
-    for (std::size_t layer = 0; pass.plan && pass.axes == 1 && layer < pass.plan->layers.size(); ++layer) {
-      const LayerPositions& kind = pass.plan->kinds[static_cast<std::size_t>(pass.plan->layers[layer])];
-      const TensorRef stored = pass.find(names::layer(static_cast<std::int64_t>(layer), Layer::cache_k));
-      if (!kind.rotation || stored.data == nullptr || stored.rank != 4 || stored.shape[0] != pass.rows)
-        continue;
-      std::vector<std::vector<Written>>& rows = written[static_cast<std::int64_t>(layer)];
-      const Values cache = values_of(stored, pass.path + ": cache.k");
-      const std::vector<std::vector<Key>> keys = keys_of(pass, cache.extent(1));
-      for (std::size_t row = 0; row < rows.size() && cache.extent(1) >= pass.tokens; ++row) {
-        for (std::int64_t slot = 0; slot < cache.extent(1); ++slot) {
-          const Key& key = keys[row][static_cast<std::size_t>(slot)];
-          if (!key.content || key.position >= static_cast<std::int64_t>(rows[row].size())) continue;
-          const Written& right = rows[row][static_cast<std::size_t>(key.position)];
-          if (right.key.empty()) continue;
-          const Key32 got = slice(cache, static_cast<std::int64_t>(row), slot);
-          const double allowed = 8 * std::max(unit_roundoff(stored.dtype), unit_roundoff(right.dtype));
-          const std::optional<std::int64_t> move =
-              distance_between(right.key, got) <= allowed
-                  ? std::optional<std::int64_t>(0)
-                  : move_of(right.key, got, *kind.rotation, static_cast<std::int64_t>(rows[row].size()) + 64,
-                            allowed);
-          if (!move) return;  // another fault: nothing is followed
-          moves.insert(right.position + *move - right.counted);
-        }
-      }
-      break;  // one layer tells
-    }
-    if (moves.size() == 1 && *moves.begin() != 0 && pass.axes == 1) {
-      pass.shift = *moves.begin();
-      for (std::size_t n = 0; n < pass.due.size(); ++n) pass.due[n] += pass.content[n] ? pass.shift : 0;
-    }
-    for (std::size_t layer = 0; pass.plan && layer < pass.plan->layers.size(); ++layer)
-      remember(pass, static_cast<std::int64_t>(layer), written[static_cast<std::int64_t>(layer)]);
+    const std::optional<std::int64_t> shift = shift_of(pass, *layer, written);
+    if (!shift) return;  // another fault: nothing is followed
+    pass.shift = *shift;
+    for (std::size_t n = 0; n < pass.due.size(); ++n) pass.due[n] += pass.content[n] ? pass.shift : 0;
+    remember(pass, *layer, written);
   }
 }
 

@@ -42,10 +42,11 @@ class DumpedRules {
       const StackPositions* const positions = evidence_.positions(*trace);
       if (positions == nullptr) continue;
       for (const std::string& name : trace->reader.names()) {
-        if (recorded(trace->reader, name).data == nullptr) continue;
+        const TensorRef tensor = recorded(trace->reader, name);
+        if (tensor.data == nullptr) continue;
         if (name.starts_with("rope.") && name.ends_with("inv_freq"))
-          check_frequencies(*trace, *positions, name);
-        if (name == kSlopes) check_slopes(*trace, *positions);
+          check_frequencies(*trace, *positions, name, tensor);
+        if (name == kSlopes) check_slopes(*trace, *positions, tensor);
       }
       check_end(*trace);
     }
@@ -59,11 +60,11 @@ class DumpedRules {
     return finding;
   }
 
-  void check_frequencies(const Trace& trace, const StackPositions& positions, const std::string& name) {
-    const Values values = values_of(recorded(trace.reader, name), trace.path + ": " + name);
+  void check_frequencies(const Trace& trace, const StackPositions& positions, const std::string& name,
+                         const TensorRef& tensor) {
+    const Values values = values_of(tensor, trace.path + ": " + name);
     if (values.shape.size() != 1 || values.data.empty()) {
-      throw FileError(trace.path,
-                      fmt::format("{} is [pairs], got {}", name, recorded(trace.reader, name).shape_text()));
+      throw FileError(trace.path, fmt::format("{} is [pairs], got {}", name, tensor.shape_text()));
     }
     for (const std::string_view rule : {"T101", "T102", "T103", "T104"}) book_.asked(rule);
     if (!std::all_of(values.data.begin(), values.data.end(), [](float x) { return std::isfinite(x); })) {
@@ -151,9 +152,8 @@ class DumpedRules {
                           : fmt::format("{}: no ladder of frequencies in any known form", name);
   }
 
-  void check_slopes(const Trace& trace, const StackPositions& positions) {
-    const Values values =
-        values_of(recorded(trace.reader, kSlopes), trace.path + ": " + std::string(kSlopes));
+  void check_slopes(const Trace& trace, const StackPositions& positions, const TensorRef& tensor) {
+    const Values values = values_of(tensor, trace.path + ": " + std::string(kSlopes));
     const Plan plan = locant::plan(positions, *evidence_.recipe, {});
     for (const LayerPositions& kind : plan.kinds) {
       if (!kind.bias || kind.bias->form != BiasForm::slopes) continue;

@@ -40,20 +40,8 @@ std::optional<std::size_t> first_bad(const Pass& pass, const Values& values) {
 }
 
 std::optional<std::size_t> first_bad_score(const Pass& pass, const Values& scores) {
-  const std::int64_t columns = scores.extent(3);
-  const std::vector<std::vector<Key>> keys = keys_of(pass, columns);
-  for (std::size_t i = 0; i < scores.data.size(); ++i) {
-    const float score = scores.data[i];
-    if (std::isfinite(score) || score < 0) continue;
-    const auto flat = static_cast<std::int64_t>(i);
-    const std::int64_t token = flat / columns % pass.tokens;
-    const std::int64_t row = flat / columns / pass.tokens / scores.extent(1);
-    const std::size_t at = pass.at(row, token);
-    if (pass.content[at] &&
-        keys[static_cast<std::size_t>(row)][static_cast<std::size_t>(flat % columns)].content)
-      return at;
-  }
-  return std::nullopt;
+  return first_score(pass, scores, keys_of(pass, scores.extent(3)),
+                     [](float score) { return !std::isfinite(score) && !(score < 0); });
 }
 
 bool report(const Trace& trace, const Pass& pass, Book& book) {

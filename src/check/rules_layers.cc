@@ -177,12 +177,15 @@ class LayerRules {
     if (spec_.head_dim < 1) return;
     const std::int64_t queries = spec_.heads * spec_.head_dim;
     const std::int64_t keys = spec_.kv_heads * spec_.head_dim;
+    const std::set<std::int64_t> recurrent = recurrent_layers();
     // q may carry a gate of its own size beside it
-    rows_of("attn_q", {queries, 2 * queries}, fmt::format("{} heads of {}", spec_.heads, spec_.head_dim));
+    rows_of(recurrent, "attn_q", {queries, 2 * queries},
+            fmt::format("{} heads of {}", spec_.heads, spec_.head_dim));
     // families without shared keys do not read the number of key heads
-    rows_of("attn_k", {keys, queries}, fmt::format("{} key heads of {}", spec_.kv_heads, spec_.head_dim));
+    rows_of(recurrent, "attn_k", {keys, queries},
+            fmt::format("{} key heads of {}", spec_.kv_heads, spec_.head_dim));
     rows_of(
-        "attn_qkv", {queries + 2 * keys},
+        recurrent, "attn_qkv", {queries + 2 * keys},
         fmt::format("{} heads and twice {} key heads of {}", spec_.heads, spec_.kv_heads, spec_.head_dim));
   }
 
@@ -198,8 +201,8 @@ class LayerRules {
   }
 
   /// Where layers differ among themselves, a single number of heads says nothing.
-  void rows_of(std::string_view role, const std::vector<std::int64_t>& due, const std::string& words) {
-    const std::set<std::int64_t> recurrent = recurrent_layers();
+  void rows_of(const std::set<std::int64_t>& recurrent, std::string_view role,
+               const std::vector<std::int64_t>& due, const std::string& words) {
     const Weight* first = nullptr;
     std::set<std::int64_t> rows;
     for (const Weight& weight : files_.all()) {

@@ -51,7 +51,7 @@ class ScoreRules {
     const Values scores = values_of(tensor, pass.path + ": " + pass.prefix + name);
     const std::vector<std::vector<Key>> keys = keys_of(pass, scores.extent(3));
     if (keys.empty()) return;
-    if (content_has_nan(pass, scores, keys)) {
+    if (first_score(pass, scores, keys, [](float score) { return std::isnan(score); })) {
       Finding finding;
       finding.where.file = trace.path;
       finding.where.tensor = pass.prefix + name;
@@ -68,21 +68,6 @@ class ScoreRules {
   static bool is_query(const Pass& pass, const TensorRef& tensor, std::int64_t heads) {
     return tensor.data != nullptr && tensor.rank == 4 && tensor.shape[0] == pass.rows &&
            tensor.shape[1] == pass.tokens && tensor.shape[2] == heads;
-  }
-
-  /// Rows and columns of padding may hold anything.
-  static bool content_has_nan(const Pass& pass, const Values& scores,
-                              const std::vector<std::vector<Key>>& keys) {
-    const std::int64_t columns = scores.extent(3);
-    for (std::size_t i = 0; i < scores.data.size(); ++i) {
-      if (!std::isnan(scores.data[i])) continue;
-      const auto flat = static_cast<std::int64_t>(i);
-      const std::int64_t token = flat / columns % pass.tokens;
-      const std::int64_t row = flat / columns / pass.tokens / scores.extent(1);
-      const Key& key = keys[static_cast<std::size_t>(row)][static_cast<std::size_t>(flat % columns)];
-      if (pass.content[pass.at(row, token)] && key.content) return true;
-    }
-    return false;
   }
 
   /// Keys [B, S, kv_heads, D] of a layer: the cache, or this pass's own when nothing came before.

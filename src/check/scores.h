@@ -60,6 +60,23 @@ struct HeadRange {
 [[nodiscard]] bool visible(const AttentionSpec& attention, const Key& query, const Key& key);
 [[nodiscard]] Key query_of(const Pass& pass, const std::vector<Key>& list, std::int64_t row,
                            std::int64_t token, std::int64_t cached);
+/// The first score between content and content that `is`, as its token in the pass: rows and columns of
+/// padding may hold anything.
+template <class Is>
+[[nodiscard]] std::optional<std::size_t> first_score(const Pass& pass, const Values& scores,
+                                                     const std::vector<std::vector<Key>>& keys,
+                                                     const Is& is) {
+  const std::int64_t columns = scores.extent(3);
+  for (std::size_t i = 0; i < scores.data.size(); ++i) {
+    if (!is(scores.data[i])) continue;
+    const auto flat = static_cast<std::int64_t>(i);
+    const std::int64_t row = flat / columns / pass.tokens / scores.extent(1);
+    const std::size_t at = pass.at(row, flat / columns % pass.tokens);
+    const Key& key = keys[static_cast<std::size_t>(row)][static_cast<std::size_t>(flat % columns)];
+    if (pass.content[at] && key.content) return at;
+  }
+  return std::nullopt;
+}
 [[nodiscard]] bool all_shown(const Values& scores);
 
 /// Which keys are visible, against mask, window and documents.

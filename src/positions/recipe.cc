@@ -70,6 +70,20 @@ constexpr std::array<Recipe, 9> kRecipes = {{
 
 }  // namespace
 
+std::string_view name_of(Touches touches) noexcept {
+  switch (touches) {
+    case Touches::positions:
+      return "positions";
+    case Touches::scale:
+      return "scale";
+    case Touches::head:
+      return "head";
+    case Touches::position_ids:
+      return "position_ids";
+  }
+  return "";
+}
+
 bool Recipe::has(Quirk quirk) const noexcept {
   return quirk != Quirk::none && std::any_of(deviations.begin(), deviations.end(),
                                              [&](const Deviation& one) { return one.quirk == quirk; });

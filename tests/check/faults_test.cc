@@ -8,12 +8,16 @@
 #include <vector>
 
 #include "check/made_trace.h"
+#include "check/small_configs.h"
 
 namespace locant {
 namespace {
 
+using tests::bloom;
 using tests::Json;
 using tests::MadeTrace;
+using tests::opt;
+using tests::partial;
 using tests::Recording;
 using Where = Recording::Where;
 
@@ -52,30 +56,6 @@ Json yarn() {
                  {"rope_theta", 50000.0},
                  {"factor", 4.0},
                  {"original_max_position_embeddings", 128}});
-}
-
-Json partial() {
-  return {{"model_type", "gpt_neox"},       {"vocab_size", 97},         {"hidden_size", 48},
-          {"num_hidden_layers", 2},         {"num_attention_heads", 3}, {"intermediate_size", 24},
-          {"max_position_embeddings", 512}, {"rotary_pct", 0.5},        {"rotary_emb_base", 20000},
-          {"tie_word_embeddings", false}};
-}
-
-Json bloom() {
-  return {{"model_type", "bloom"}, {"vocab_size", 97}, {"hidden_size", 48}, {"n_layer", 2}, {"n_head", 6}};
-}
-
-Json opt() {
-  return {{"model_type", "opt"},
-          {"vocab_size", 97},
-          {"hidden_size", 40},
-          {"num_hidden_layers", 2},
-          {"num_attention_heads", 4},
-          {"ffn_dim", 24},
-          {"max_position_embeddings", 64},
-          {"word_embed_proj_dim", 40},
-          {"do_layer_norm_before", true},
-          {"pad_token_id", 1}};
 }
 
 Json xglm() {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "check/record_floats.h"
 #include "core/temp_dir.h"
 #include "locant/trace.h"
 
@@ -79,23 +80,7 @@ class LaidOutTrace {
 
   void put(TraceWriter& writer, const std::string& name, const std::vector<double>& values,
            const std::vector<std::int64_t>& shape) const {
-    std::vector<float> singles(values.begin(), values.end());
-    std::vector<BFloat16> narrow;
-    TensorRef tensor;
-    tensor.rank = shape.size();
-    std::int64_t step = 1;
-    for (std::size_t axis = shape.size(); axis-- > 0;) {
-      tensor.shape.at(axis) = shape[axis];
-      tensor.strides.at(axis) = step;
-      step *= shape[axis];
-    }
-    tensor.data = singles.data();
-    if (made_.dtype == DType::bf16) {
-      for (const float single : singles) narrow.push_back(bfloat16_from_f32(single));
-      tensor.data = narrow.data();
-      tensor.dtype = DType::bf16;
-    }
-    writer.record(name, tensor);
+    record_floats(writer, name, {values, shape, made_.dtype});
   }
 
   void write() {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "check/record_floats.h"
 #include "core/temp_dir.h"
 #include "locant/check.h"
 #include "locant/formats.h"
@@ -107,25 +108,8 @@ class MadeTrace {
   }
 
   void put(TraceWriter& writer, const std::string& name, const Floats& values,
-           std::vector<std::int64_t> shape) const {
-    std::vector<float> singles(values.begin(), values.end());
-    std::vector<BFloat16> narrow;
-    TensorRef tensor;
-    tensor.rank = shape.size();
-    std::int64_t step = 1;
-    for (std::size_t axis = shape.size(); axis-- > 0;) {
-      tensor.shape.at(axis) = shape[axis];
-      tensor.strides.at(axis) = step;
-      step *= shape[axis];
-    }
-    tensor.data = singles.data();
-    tensor.dtype = DType::f32;
-    if (made_.dtype == DType::bf16) {
-      for (const float single : singles) narrow.push_back(bfloat16_from_f32(single));
-      tensor.data = narrow.data();
-      tensor.dtype = DType::bf16;
-    }
-    writer.record(name, tensor);
+           const std::vector<std::int64_t>& shape) const {
+    record_floats(writer, name, {values, shape, made_.dtype});
   }
 
   static void put(TraceWriter& writer, const std::string& name, const std::vector<std::int64_t>& values,
