@@ -71,7 +71,7 @@ void continue_rows(const Run& run, RunReport& report, const TextReader& shown) {
     if (shown) shown(text);
   };
   const std::vector<Continuation> made =
-      continue_greedy(run.session, options, [&](std::int64_t row, std::int64_t id) {
+      continue_rows(run.session, options, [&](std::int64_t row, std::int64_t id) {
         const auto r = static_cast<std::size_t>(row);
         report.continuations[r].ids.push_back(id);
         if (!streams.empty()) take(r, streams[r].add(id));

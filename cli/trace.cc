@@ -105,7 +105,7 @@ void record_own(const TraceFlags& flags, const std::string& path, const Rows& ro
     options.tokens = flags.steps + 1;
     options.first = scores.choice;
     std::int64_t made = 0;
-    (void)continue_greedy(*session, options, [&](std::int64_t row, std::int64_t) {
+    (void)continue_rows(*session, options, [&](std::int64_t row, std::int64_t) {
       if (row == 0) progress.show(fmt::format("recording step {} of {}", made++, flags.steps));
     });
   }

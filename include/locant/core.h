@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -196,7 +197,65 @@ enum class Activation : std::uint8_t {
   gelu_erf,   ///< x/2 (1 + erf(x / sqrt 2))
   gelu_tanh,  ///< x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
   relu,
+  relu_squared,  ///< max(x, 0)^2
+  quick_gelu,    ///< x / (1 + exp(-1.702 x))
+  tanh,
+  /// (up + 1) gate / (1 + exp(-1.702 gate)), up held at +-limit and gate at limit from above (gpt-oss)
+  clamped_swiglu,
 };
 [[nodiscard]] std::string_view name_of(Activation activation) noexcept;
+
+/// How a router turns logits into the weights of the chosen experts.
+enum class RouterScore : std::uint8_t {
+  softmax,         ///< over all experts, then the largest are taken
+  softmax_chosen,  ///< the largest logits are taken, softmax over those
+  sigmoid,         ///< of each logit (DeepSeek-V3)
+};
+
+// ---------------------------------------------------------------------------------------------
+// Storage in blocks
+
+/// How a tensor's elements are stored, by the number that files hold. Elements stand in blocks along a row.
+enum class GgmlType : std::uint32_t {
+  f32 = 0,
+  f16 = 1,
+  q4_0 = 2,
+  q4_1 = 3,
+  q5_0 = 6,
+  q5_1 = 7,
+  q8_0 = 8,
+  q8_1 = 9,
+  q2_k = 10,
+  q3_k = 11,
+  q4_k = 12,
+  q5_k = 13,
+  q6_k = 14,
+  q8_k = 15,
+  iq2_xxs = 16,
+  iq2_xs = 17,
+  iq3_xxs = 18,
+  iq1_s = 19,
+  iq4_nl = 20,
+  iq3_s = 21,
+  iq2_s = 22,
+  iq4_xs = 23,
+  i8 = 24,
+  i16 = 25,
+  i32 = 26,
+  i64 = 27,
+  f64 = 28,
+  iq1_m = 29,
+  bf16 = 30,
+  tq1_0 = 34,
+  tq2_0 = 35,
+  mxfp4 = 39,
+  nvfp4 = 40,
+  q1_0 = 41,
+};
+[[nodiscard]] std::optional<GgmlType> ggml_type_of(std::uint32_t number) noexcept;  ///< none when unknown
+[[nodiscard]] std::string_view name_of(GgmlType type) noexcept;                     ///< "Q8_0"
+[[nodiscard]] std::int64_t block_elements(GgmlType type) noexcept;    ///< 32 for q8_0, 1 for f32
+[[nodiscard]] std::int64_t block_bytes(GgmlType type) noexcept;       ///< 34 for q8_0, 4 for f32
+[[nodiscard]] std::optional<DType> dtype_of(GgmlType type) noexcept;  ///< none for blocks
 
 }  // namespace locant

@@ -3,6 +3,7 @@
 // a Session holds the caches of a batch of rows. Rows are ragged inside: padding never enters the cache.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "locant/core.h"
+#include "locant/ops.h"
 #include "locant/plan.h"
 #include "locant/recipe.h"
 #include "locant/runtime.h"
@@ -25,9 +27,11 @@ namespace locant {
 enum class WeightStorage : std::uint8_t { as_stored, f32, f16, bf16 };
 
 struct LoadOptions {
-  std::string recipe;            ///< empty = the one the checkpoint was published for
+  std::string recipe;            ///< empty = "llama.cpp" for a GGUF file, "hf" for others
   DType run_dtype = DType::f32;  ///< the dtype whose rounding of constants is imitated
-  WeightStorage weights = WeightStorage::as_stored;
+  WeightStorage weights =
+      WeightStorage::as_stored;                ///< blocks of a GGUF file stay blocks under as_stored only
+  Activations activations = Activations::f32;  ///< arithmetic of products with blocks
 };
 
 /// A weight with a value that is not finite.
@@ -49,8 +53,9 @@ class Session;
 
 class Model final : public Runtime {
  public:
-  /// Reads config, weights and plan of a Hugging Face directory. The pool must outlive the model. Throws
-  /// FileError and SpecError: a missing, mis-shaped or mis-typed tensor is named with what was expected.
+  /// Reads config, weights and plan of a Hugging Face directory, a .gguf file (or any part of a split one) or
+  /// a llama2.c .bin file (version 0). Weights are mapped. The pool must outlive the model. Throws FileError
+  /// and SpecError: a missing, mis-shaped or mis-typed tensor is named with what was expected.
   [[nodiscard]] static std::unique_ptr<Model> load(const std::string& path, const LoadOptions& options,
                                                    ThreadPool& pool);
   ~Model() override;
@@ -61,6 +66,12 @@ class Model final : public Runtime {
   [[nodiscard]] std::int64_t weight_bytes() const noexcept;  ///< mapped and copied
   [[nodiscard]] std::int64_t parameters() const noexcept;    ///< elements, tied ones once
   [[nodiscard]] std::int64_t cache_bytes(const SessionOptions& options) const;
+  /// Buffers of a session beside its caches.
+  [[nodiscard]] std::int64_t workspace_bytes(const SessionOptions& options) const;
+  [[nodiscard]] bool has_head() const noexcept;     ///< false: hidden states only (a bare encoder)
+  [[nodiscard]] bool has_encoder() const noexcept;  ///< a decoder that reads an encoder's answer
+  /// Tokens attend to later ones: a row is fed once and whole.
+  [[nodiscard]] bool is_bidirectional() const noexcept;
   /// Last position that the embedding site has a row for; none without a table.
   [[nodiscard]] std::optional<std::int64_t> last_position() const noexcept;
   /// First weight that is not finite, in file order.
@@ -88,10 +99,15 @@ struct FeedCall {
   /// [axes * N], axis-major, or empty: every row counts on from its cache.
   std::span<const std::int64_t> positions;
   std::int64_t axes = 1;
+  std::span<const std::int64_t> types{};  ///< [N] token types, or empty: 0 for all
 };
 
 /// Which tokens' logits are wanted.
 enum class LogitsOf : std::uint8_t { all, last_of_row };
+
+/// Receives hidden states [n, hidden] behind the last norm of the tokens first_token ... of the call. Valid
+/// during the call only.
+using StatesReader = std::function<void(std::int64_t first_token, View<const float, 2> states)>;
 
 /// Receives logits [n, V] of the tokens first_token ... first_token + n - 1 of the call (LogitsOf::all), or
 /// of the rows first_token ... of those rows that got tokens (last_of_row). Valid during the call only.
@@ -104,6 +120,11 @@ class Session final : public RuntimeSession {
   /// token 997 at row 1, position 3 is outside vocab 997", past the capacity, past a table's end; SpecError.
   /// No heap allocation for calls of one token a row.
   void feed(const FeedCall& call, LogitsOf wanted, const LogitsReader& reader);
+  /// As feed(), with the hidden states of all tokens instead of logits.
+  void feed_states(const FeedCall& call, const StatesReader& reader);
+  /// Models with an encoder: what each row's decoder reads. Each row once, before it is fed; states, when
+  /// given, receives the encoder's answer. SpecError where there is no encoder, or a row without tokens.
+  void encode(const FeedCall& call, const StatesReader& states);
   void forward(const ForwardCall& call, View<float, 3> logits) override;
   [[nodiscard]] std::unique_ptr<RuntimeSession> fork() const override;
 
@@ -123,8 +144,23 @@ class Session final : public RuntimeSession {
   std::unique_ptr<State> state_;
 };
 
+/// How a next token is drawn. temperature 0: the largest logit. Else softmax(logit / temperature) of the
+/// top_k largest (0 = all), of which the fewest whose probabilities sum to top_p are kept. One seed gives
+/// each row its own stream: a row's draw depends on seed, row and step alone.
+struct Sampling {
+  double temperature = 0;
+  std::int64_t top_k = 0;
+  double top_p = 1;
+  std::uint64_t seed = 0;
+};
+/// SpecError: temperature < 0 or not finite, top_k < 0, top_p outside (0, 1].
+void check_sampling(const Sampling& sampling);
+/// The token of a row at a step by these rules; SpecError when no logit is comparable (all NaN).
+[[nodiscard]] std::int64_t choose(View<const float, 1> logits, const Sampling& sampling, std::int64_t row,
+                                  std::int64_t step);
+
 /// Why a row's continuation ended.
-enum class Stop : std::uint8_t { length, end_token };
+enum class Stop : std::uint8_t { length, end_token, interrupted };
 
 struct Continuation {
   std::vector<std::int64_t> ids;
@@ -133,15 +169,17 @@ struct Continuation {
 
 struct ContinueOptions {
   std::int64_t tokens = 0;                   ///< to add to each row
-  std::span<const std::int64_t> first;       ///< [B] the token chosen from the prompt's logits
+  std::span<const std::int64_t> first;       ///< [B] the token chosen from the prompt's logits (step 0)
   std::span<const std::int64_t> end_tokens;  ///< a row ends after one of these
+  Sampling sampling{};
+  const std::atomic<bool>* interrupt = nullptr;  ///< set: rows end before the next token is computed
 };
 /// Called with each row's new token before the next is computed; the first ones too.
 using TokenReader = std::function<void(std::int64_t row, std::int64_t id)>;
 
-/// Greedy continuation of every row of a session whose prompts were fed. Rows end on their own.
-[[nodiscard]] std::vector<Continuation> continue_greedy(Session& session, const ContinueOptions& options,
-                                                        const TokenReader& reader);
+/// Continuation of every row of a session whose prompts were fed. Rows end on their own.
+[[nodiscard]] std::vector<Continuation> continue_rows(Session& session, const ContinueOptions& options,
+                                                      const TokenReader& reader);
 
 /// The largest logit's id; equal ones by smaller id. SpecError when none is comparable (all NaN).
 [[nodiscard]] std::int64_t choose_greedy(View<const float, 1> logits);

@@ -22,14 +22,18 @@ namespace locant {
 /// is used.
 [[nodiscard]] std::vector<std::string> cpu_targets();
 
-/// A weight as stored, row-major: f32, f16 or bf16. `data` may be unaligned for its dtype.
+/// A weight as stored, row-major: f32, f16 or bf16, or blocks. `data` may be unaligned for its dtype.
 struct Matrix {
   const void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t row_stride = 0;  ///< elements
+  /// Rows of blocks of this type instead of `dtype`; columns and row_stride are whole blocks.
+  std::optional<GgmlType> blocks{};
 };
+/// The types of blocks that a Matrix may have: those that dequantize() knows, without f32, f16 and bf16.
+[[nodiscard]] bool can_multiply(GgmlType type) noexcept;
 /// From a rank-2 tensor with unit column stride; SpecError otherwise, and for other dtypes.
 [[nodiscard]] Matrix matrix(const TensorRef& tensor);
 
@@ -91,7 +95,7 @@ struct NormCall {
   NormKind kind = NormKind::rms;
   double eps = 1e-5;
   View<const float, 2> x{};     ///< [T, D]
-  View<const float, 1> gain{};  ///< [D]
+  View<const float, 1> gain{};  ///< [D] or empty: ones
   View<const float, 1> bias{};  ///< [D] or empty
   View<float, 2> out{};         ///< [T, D]
 };
@@ -102,22 +106,30 @@ void normalize(const NormCall& call, ThreadPool& pool);
 struct ActivateCall {
   Activation activation = Activation::silu;
   View<const float, 2> x{};   ///< [T, N]
-  View<const float, 2> up{};  ///< [T, N] or empty
+  View<const float, 2> up{};  ///< [T, N] or empty; clamped_swiglu needs it
+  float limit = 7;            ///< clamped_swiglu
   View<float, 2> out{};       ///< [T, N]
 };
 void activate(const ActivateCall& call, ThreadPool& pool);
 
 enum class Write : std::uint8_t { replace, add };
 
+/// Arithmetic of a product. int8: rows of x are rounded to 8 bits in groups of 32 with an f32 factor each,
+/// and multiplied as whole numbers with weights of blocks; other weights are multiplied in f32.
+enum class Activations : std::uint8_t { f32, int8 };
+[[nodiscard]] std::string_view name_of(Activations activations) noexcept;
+
 /// out = scale * (x weight^T) + bias, or added to out: a linear layer, and the language-model head straight
-/// from the row-major embedding table. x must not overlap out. Weights are converted on the fly.
-/// Error (project): relative to sum_k |x_k w_k|.
+/// from the row-major embedding table. x must not overlap out. Weights are converted on the fly, blocks to
+/// exactly the values of dequantize(). Error: relative to sum_k |x_k w_k| (project); under int8 relative to
+/// sum over groups of max |x| sum |w| (project_int8).
 struct ProjectCall {
   View<const float, 2> x{};     ///< [T, K]
   Matrix weight{};              ///< [N, K]
   View<const float, 1> bias{};  ///< [N] or empty
   float scale = 1;
   Write write = Write::replace;
+  Activations activations = Activations::f32;
   View<float, 2> out{};  ///< [T, N]
 };
 void project(const ProjectCall& call, ThreadPool& pool);
@@ -142,28 +154,110 @@ struct StoreCall {
 };
 void store(const StoreCall& call, ThreadPool& pool);
 
-/// Causal attention of one sequence: query t stands in slot first_slot + t and sees slots 0 .. first_slot +
-/// t. score = scale * q.k + slope[head] * (key position - query position); softmax; weighted sum of values.
-/// Query head h reads kv head h / (heads / kv_heads). No bias tensor is made.
+/// The slots that a query in slot s sees, of those that hold keys.
+enum class Sees : std::uint8_t {
+  past,    ///< 0 .. s
+  window,  ///< s - window + 1 .. s
+  chunk,   ///< from the last multiple of window up to s
+  all,     ///< every slot, later ones too
+  around,  ///< s - window .. s + window
+};
+
+/// Attention of one sequence: query t stands in slot first_slot + t. score = scale * q.k, softcapped, +
+/// slope[head] * (key position - query position) + relative[head, key position - query position] +
+/// bias[head, t, slot]; softmax, which a sink joins as one more logit without a value; weighted sum of
+/// values. Query head h reads kv head h / (heads / kv_heads). No bias tensor is made.
 /// Error (attend): relative to max |v|, on scores of up to +-50.
 struct AttendCall {
   View<const float, 3> q{};  ///< [T, heads, head_dim]
-  CacheTensor keys{};        ///< holds first_slot + T slots or more
+  CacheTensor keys{};        ///< holds `slots` slots or more
   CacheTensor values{};
   std::int64_t first_slot = 0;
+  std::int64_t slots = 0;  ///< that hold keys; 0 = first_slot + T. More or fewer than that under `all` only
   float scale = 1;
-  View<const float, 1> slopes{};                  ///< [heads] or empty (ALiBi)
-  View<const std::int64_t, 1> query_positions{};  ///< [T], with slopes
-  View<const std::int64_t, 1> key_positions{};    ///< [first_slot + T], with slopes
+  Sees sees = Sees::past;
+  std::int64_t window = 0;       ///< tokens >= 1; window, chunk and around only
+  float softcap = 0;             ///< scores become softcap * tanh(score / softcap); 0 = none
+  View<const float, 1> sinks{};  ///< [heads] or empty
+  /// [heads] or empty (ALiBi). A key after its query counts as one before: -slope * |distance|.
+  View<const float, 1> slopes{};
+  View<const float, 2> relative{};  ///< [heads, R] or empty, by distance (T5); ends serve what is beyond
+  std::int64_t relative_zero = 0;   ///< the column of distance 0
+  View<const std::int64_t, 1> query_positions{};  ///< [T], with slopes or relative
+  View<const std::int64_t, 1> key_positions{};    ///< [slots], with slopes or relative
+  View<const float, 3> bias{};                    ///< [heads, T, slots] or empty
   View<float, 3> out{};                           ///< [T, heads, width of values]
-  /// When not empty, receives the masked, biased scores [heads, T, first_slot + T]; unseen slots -inf.
+  /// When not empty, receives the masked, biased scores [heads, T, slots]; unseen slots -inf.
   View<float, 3> scores{};
 };
 /// The calls are independent sequences; one fork for all of them.
 void attend(std::span<const AttendCall> calls, ThreadPool& pool);
 
 // ---------------------------------------------------------------------------------------------
+// Rows: sums, factors, experts
+
+/// out[t] += scale * x[t]; x must not overlap out. Exact to one rounding of the product and one of the sum.
+struct AccumulateCall {
+  View<const float, 2> x{};  ///< [T, D]
+  float scale = 1;
+  View<float, 2> out{};  ///< [T, D]
+};
+void accumulate(const AccumulateCall& call, ThreadPool& pool);
+
+/// out[t] = factors[t] * x[t]; out may be x.
+struct ScaleRowsCall {
+  View<const float, 2> x{};        ///< [T, D]
+  View<const float, 1> factors{};  ///< [T]
+  View<float, 2> out{};            ///< [T, D]
+};
+void scale_rows(const ScaleRowsCall& call, ThreadPool& pool);
+
+/// out[i] = min(max(x[i], -limit), limit); out may be x. NaN stays.
+struct ClampCall {
+  View<const float, 2> x{};
+  float limit = 0;  ///< > 0
+  View<float, 2> out{};
+};
+void clamp(const ClampCall& call, ThreadPool& pool);
+
+/// out[rows[i]] += factors[i] * x[i], in the order of i (experts' answers back to their tokens).
+struct ScatterRowsCall {
+  View<const float, 2> x{};            ///< [n, D]
+  View<const std::int64_t, 1> rows{};  ///< [n], each below T, no row twice
+  View<const float, 1> factors{};      ///< [n]
+  View<float, 2> out{};                ///< [T, D]
+};
+void scatter_rows(const ScatterRowsCall& call, ThreadPool& pool);
+
+/// What stands for a group of experts when groups are chosen first.
+enum class GroupScore : std::uint8_t { largest, two_largest };
+
+/// ids[t], weights[t]: the k experts of a token, best first, equal ones by smaller id. correction is added to
+/// the scores for choosing alone. Chosen weights are divided by their sum (+ 1e-20) when normalised, then
+/// multiplied by scale.
+struct RouteCall {
+  View<const float, 2> logits{};  ///< [T, E]
+  RouterScore score = RouterScore::softmax;
+  View<const float, 1> correction{};  ///< [E] or empty
+  std::int64_t groups = 1;            ///< E / groups neighbours are one
+  std::int64_t chosen_groups = 1;     ///< experts outside the best groups count 0 for choosing
+  GroupScore group_score = GroupScore::largest;
+  bool normalised = false;
+  float scale = 1;
+  View<std::int64_t, 2> ids{};  ///< [T, k]
+  View<float, 2> weights{};     ///< [T, k]
+};
+void route(const RouteCall& call, ThreadPool& pool);
+
+// ---------------------------------------------------------------------------------------------
 // Behind the head
+
+/// x[i] = cap * tanh(x[i] / cap).
+struct SoftcapCall {
+  View<float, 2> x{};
+  float cap = 0;  ///< > 0
+};
+void softcap(const SoftcapCall& call, ThreadPool& pool);
 
 /// ln(sum exp(logits)), accumulated in f64; NaN when a logit is NaN.
 [[nodiscard]] double log_sum_exp(View<const float, 1> logits) noexcept;

@@ -18,6 +18,9 @@ namespace locant {
 struct NormSpec {
   NormKind kind = NormKind::layer;
   double eps = 1e-5;
+  bool gain = true;        ///< a learned factor (OLMo 1 has none)
+  bool bias = true;        ///< a learned sum; layer norms only (Cohere has none)
+  double gain_offset = 0;  ///< added to the stored factor (Gemma: 1)
 };
 
 struct EmbeddingSpec {
@@ -41,6 +44,10 @@ struct HeadSpec {
   double scale = 1;       ///< logits are multiplied by it
   std::string scale_key;  ///< the key that asks for it; empty = the family's default
   double softcap = 0;     ///< logits become softcap * tanh(logit / softcap); 0 = none
+  /// A dense layer, this activation and a layer norm stand before the table (masked-LM heads).
+  std::optional<Activation> transform;
+  /// A masked-LM head, which a checkpoint of the bare encoder lacks.
+  bool masked = false;
 };
 
 struct MlpSpec {
@@ -48,6 +55,86 @@ struct MlpSpec {
   bool gated = false;
   bool bias = false;
   std::int64_t width = 0;
+  double limit = 7;  ///< of clamped_swiglu
+};
+
+/// A mixture of experts in place of the mlp, in some layers.
+struct ExpertsSpec {
+  std::int64_t count = 0;  ///< 0 = none
+  std::int64_t chosen = 0;
+  std::int64_t width = 0;         ///< of one expert
+  std::int64_t shared_width = 0;  ///< of the expert that every token takes; 0 = none
+  bool shared_gate = false;       ///< that expert's answer is multiplied by a sigmoid (Qwen2-MoE)
+  bool bias = false;              ///< experts carry biases (gpt-oss)
+  RouterScore router = RouterScore::softmax;
+  bool router_bias = false;  ///< on the logits (gpt-oss)
+  bool correction = false;   ///< learned addition for choosing alone (e_score_correction_bias)
+  bool normalised = false;   ///< chosen weights are divided by their sum
+  double scale = 1;          ///< on the chosen weights
+  std::int64_t groups = 1;   ///< of experts, chosen first
+  std::int64_t chosen_groups = 1;
+  bool group_pairs = false;   ///< a group counts by its two best experts (V3), else by its best (V2)
+  bool weighs_input = false;  ///< weights multiply what an expert reads, not what it gives (Llama 4)
+  std::vector<bool> layers;   ///< [layers] which layers have experts
+};
+
+/// Multi-head latent attention (DeepSeek-V2, section 2.1). A head is `still` channels, then `rotating` ones.
+struct LatentSpec {
+  std::int64_t kv_rank = 0;  ///< 0 = plain attention
+  std::int64_t q_rank = 0;   ///< 0 = queries come straight from the state
+  std::int64_t still = 0;
+  std::int64_t rotating = 0;
+  std::int64_t value_width = 0;
+};
+
+/// A norm of queries and keys.
+enum class QkNorm : std::uint8_t {
+  none,
+  head,       ///< over a head, one gain [head_dim] for all heads (Qwen 3, Gemma 3)
+  own_heads,  ///< over a head, a gain for each head [heads, head_dim] (Cohere, StableLM)
+  row,        ///< over all heads together, gain [heads * head_dim] (OLMo 2)
+};
+struct QkNormSpec {
+  QkNorm kind = QkNorm::none;
+  NormSpec norm{.kind = NormKind::rms};
+  bool after_rotation = false;  ///< Hunyuan, Llama 4
+  bool rotating_only = false;   ///< layers without a rotation have none (Llama 4)
+};
+
+/// Which linear layers of attention carry a bias.
+struct ProjectionBiases {
+  bool q = false;
+  bool k = false;
+  bool v = false;
+  bool out = false;
+  [[nodiscard]] static ProjectionBiases all() noexcept { return {true, true, true, true}; }
+};
+
+/// Where a branch (attention or mlp) is normed; several places may hold at once.
+struct BranchNorms {
+  bool before = true;  ///< what the branch reads
+  bool after = false;  ///< what it gives, before that is added (Gemma 2, OLMo 2)
+  bool sum = false;    ///< the state it was added to (BERT, the first Transformer)
+};
+
+enum class Branches : std::uint8_t {
+  serial,       ///< attention, then the mlp on what attention left
+  parallel,     ///< both read the layer's input, each behind its own norm (GPT-NeoX)
+  shared_norm,  ///< both read the layer's input behind one norm (GPT-J, Falcon-7B, Cohere)
+};
+
+/// How a layer is put together.
+struct BlockSpec {
+  Branches branches = Branches::serial;
+  BranchNorms attention;
+  BranchNorms mlp;
+  QkNormSpec qk_norm;
+  ProjectionBiases biases;
+  double clip_qkv = 0;           ///< q, k and v are held at +-this; 0 = not
+  double branch_scale = 1;       ///< on what a branch gives before it is added (Granite)
+  bool first_norm = true;        ///< false: the first layer's attention reads the state as it is (ModernBERT)
+  bool final_norm = true;        ///< behind the last layer
+  std::int64_t weight_sets = 0;  ///< layers that share weights (ALBERT): sets of them; 0 = each has its own
 };
 
 enum class AttentionKind : std::uint8_t {
@@ -71,6 +158,8 @@ struct AttentionSpec {
 struct StackSpec {
   StackPositions positions;
   std::vector<AttentionSpec> attention;  ///< [layers of the stack]
+  std::int64_t heads = 0;                ///< 0 = as in the main stack
+  std::int64_t mlp_width = 0;            ///< 0 = as in the main stack
 };
 
 /// What a residual branch adds to: the layer's input, or the norm's output (BLOOM's
@@ -125,7 +214,9 @@ struct ModelSpec {
   HeadSpec head;
   NormSpec norm;
   MlpSpec mlp;
-  bool attention_bias = false;           ///< q, k, v and the output projection carry biases
+  ExpertsSpec experts;
+  LatentSpec latent;
+  BlockSpec block;
   std::vector<AttentionSpec> attention;  ///< [layers]
   Residual residual = Residual::from_input;
   StackPositions positions;       ///< of the main stack: the decoder, or the only one
@@ -133,6 +224,7 @@ struct ModelSpec {
   LengthSpec lengths;
   std::optional<std::int64_t> bos;
   std::vector<std::int64_t> eos;
+  std::optional<std::int64_t> decoder_start;  ///< the decoder's first token beside an encoder
   bool generic = false;  ///< an unknown family, read by the keys that most families share; run refuses it
   std::vector<Note> notes;
 };
@@ -142,6 +234,10 @@ enum class Reading : std::uint8_t {
   strict,  ///< for running: what is unknown or not understood is an error
   facts,   ///< for looking: unknown families and keys become notes, `generic` says so
 };
+
+/// How layers of a family are put together where no key says otherwise; a plain pre-norm block for a family
+/// that has no row.
+[[nodiscard]] BlockSpec family_block(std::string_view family) noexcept;
 
 /// Families that read_hf_config() knows, sorted.
 [[nodiscard]] std::vector<std::string_view> families();

@@ -33,7 +33,19 @@ struct OpenedTokenizer {
   std::string why_not;
 };
 /// Looks in a Hugging Face directory: tokenizer.json when it is byte-level without merges, else
-/// tokenizer.model. Throws FileError for files that are there and damaged.
-[[nodiscard]] OpenedTokenizer open_tokenizer(const std::string& directory);
+/// tokenizer.model; in a .gguf file: SentencePiece ("llama") vocabularies. Throws FileError for files that
+/// are there and damaged.
+[[nodiscard]] OpenedTokenizer open_tokenizer(const std::string& model);
+
+/// Text that arrives in pieces, given out in whole characters: bytes that may still become one are kept back.
+class Utf8Stream {
+ public:
+  /// What is complete now; bytes that can never become a character come out as they are.
+  [[nodiscard]] std::string add(std::string_view bytes);
+  [[nodiscard]] std::string finish();  ///< what was kept back
+
+ private:
+  std::string kept_;
+};
 
 }  // namespace locant

@@ -60,7 +60,7 @@ Rows generate(const LoadedModel& self, const Rows& prompts, std::int64_t tokens,
                 });
   Rows rows;
   const ContinueOptions options{.tokens = tokens, .first = first, .end_tokens = end_tokens};
-  for (Continuation& one : continue_greedy(*session, options, [](std::int64_t, std::int64_t) {}))
+  for (Continuation& one : continue_rows(*session, options, [](std::int64_t, std::int64_t) {}))
     rows.push_back(std::move(one.ids));
   return rows;
 }

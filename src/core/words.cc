@@ -18,6 +18,14 @@ std::string_view name_of(Activation activation) noexcept {
       return "gelu_tanh";
     case Activation::relu:
       break;
+    case Activation::relu_squared:
+      return "relu_squared";
+    case Activation::quick_gelu:
+      return "quick_gelu";
+    case Activation::tanh:
+      return "tanh";
+    case Activation::clamped_swiglu:
+      return "clamped_swiglu";
   }
   return "relu";
 }

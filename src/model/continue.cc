@@ -20,8 +20,8 @@ std::int64_t choose_greedy(View<const float, 1> logits) {
   return best[0].id;
 }
 
-std::vector<Continuation> continue_greedy(Session& session, const ContinueOptions& options,
-                                          const TokenReader& reader) {
+std::vector<Continuation> continue_rows(Session& session, const ContinueOptions& options,
+                                        const TokenReader& reader) {
   const auto rows = static_cast<std::size_t>(session.rows());
   if (options.first.size() != rows) {
     throw SpecError(

@@ -152,12 +152,12 @@ LayerWeights Binder::layer(std::int64_t index) {
   if (names_.qkv_layout == QkvLayout::separate) {
     for (std::size_t part = 0; part < 3; ++part) {
       layer.qkv.at(part) =
-          linear(name(names_.qkv.at(part)), part == 0 ? q_rows : kv_rows, spec_.hidden, spec_.attention_bias);
+          linear(name(names_.qkv.at(part)), part == 0 ? q_rows : kv_rows, spec_.hidden, spec_.block.biases.q);
     }
   } else {
-    layer.qkv[0] = linear(name(names_.qkv[0]), q_rows + 2 * kv_rows, spec_.hidden, spec_.attention_bias);
+    layer.qkv[0] = linear(name(names_.qkv[0]), q_rows + 2 * kv_rows, spec_.hidden, spec_.block.biases.q);
   }
-  layer.attention_out = linear(name(names_.attention_out), spec_.hidden, q_rows, spec_.attention_bias);
+  layer.attention_out = linear(name(names_.attention_out), spec_.hidden, q_rows, spec_.block.biases.out);
   layer.mlp_norm = norm(name(names_.mlp_norm));
   if (spec_.mlp.gated) layer.gate = linear(name(names_.gate), spec_.mlp.width, spec_.hidden, spec_.mlp.bias);
   layer.up = linear(name(names_.up), spec_.mlp.width, spec_.hidden, spec_.mlp.bias);

@@ -20,6 +20,7 @@ kernels::Curve curve(Activation activation) {
     case Activation::gelu_tanh:
       return kernels::Curve::gelu_tanh;
     case Activation::relu:
+    default:
       return kernels::Curve::relu;
   }
   return kernels::Curve::relu;

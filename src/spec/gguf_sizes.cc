@@ -153,7 +153,7 @@ void read_biases(const GgufKeys& keys, ModelSpec& spec) {
       return keys.tensor(fmt::format("blk.{}.{}.bias", layer, name)) != nullptr;
     };
     if (!has("attn_output")) continue;
-    spec.attention_bias = has("attn_q") || has("attn_qkv");
+    if (has("attn_q") || has("attn_qkv")) spec.block.biases = ProjectionBiases::all();
     break;
   }
   spec.mlp.bias = keys.tensor("blk.0.ffn_down.bias") != nullptr;

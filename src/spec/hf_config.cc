@@ -234,7 +234,9 @@ ModelSpec read_object(Config& outer, Reading reading) {
   spec.embedding.width = spec.hidden;
   spec.embedding.normed = family.normed_embedding;
   read_tie(outer, config, spec);
-  spec.attention_bias = has_biases(config, family.attention_bias, "attention_bias");
+  spec.block = family_block(family.name);
+  if (has_biases(config, family.attention_bias, "attention_bias"))
+    spec.block.biases = ProjectionBiases::all();
   const double root = std::sqrt(static_cast<double>(std::max<std::int64_t>(spec.head_dim, 1)));
   spec.attention.assign(static_cast<std::size_t>(spec.layers),
                         {.scale = 1 / root, .bidirectional = family.bidirectional});

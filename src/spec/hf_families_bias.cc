@@ -32,8 +32,8 @@ void finish_falcon(Config& config, ModelSpec& spec, const HfFamily& family) {
   }
   const bool grouped = config.flag({"new_decoder_architecture"}).value_or(false);
   if (!grouped) spec.kv_heads = config.flag({"multi_query"}).value_or(true) ? 1 : spec.heads;
-  spec.attention_bias = config.flag({"bias"}).value_or(false);
-  spec.mlp.bias = spec.attention_bias;
+  spec.block.biases.q = config.flag({"bias"}).value_or(false);
+  spec.mlp.bias = spec.block.biases.q;
 }
 
 // learned_pos_emb is true in published configs that have no such table, because alibi turns it off.

@@ -49,8 +49,9 @@ void finish_ministral3(Config& config, ModelSpec& spec, const HfFamily& family) 
 
 void finish_starcoder2(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_windowed(config, spec, family);
-  spec.attention_bias = config.flag({"use_bias"}).value_or(true);
-  spec.mlp.bias = spec.attention_bias;
+  const bool biased = config.flag({"use_bias"}).value_or(true);
+  if (biased) spec.block.biases = ProjectionBiases::all();
+  spec.mlp.bias = biased;
 }
 
 void finish_gemma(Config& config, ModelSpec& spec, const HfFamily& family) {
@@ -167,7 +168,8 @@ void finish_chatglm(Config& config, ModelSpec& spec, const HfFamily& family) {
   config.require("original_rope", true, "this family pairs adjacent channels");
   // Queries are divided by the layer's number and scores multiplied by it again.
   config.ignore(std::array<std::string_view, 1>{"apply_query_key_layer_scaling"});
-  spec.attention_bias = config.flag({"add_qkv_bias"}).value_or(false);
+  const bool biased = config.flag({"add_qkv_bias"}).value_or(false);
+  spec.block.biases = {.q = biased, .k = biased, .v = biased};
   spec.lengths.configured = config.integer({"seq_length"}, 1);
   spec.lengths.configured_key = config.stated({"seq_length"});
 }

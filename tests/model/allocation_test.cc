@@ -133,7 +133,7 @@ TEST(AllocationCount, OfAContinuationDoesNotGrow) {
     const Ids first = {4, 5};
     const TokenReader reader = [](std::int64_t, std::int64_t) {};
     const long before = allocations.load();
-    (void)continue_greedy(*session, {.tokens = tokens, .first = first, .end_tokens = {}}, reader);
+    (void)continue_rows(*session, {.tokens = tokens, .first = first, .end_tokens = {}}, reader);
     return allocations.load() - before;
   };
   EXPECT_EQ(used(60), used(10));

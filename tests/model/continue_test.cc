@@ -42,7 +42,7 @@ struct Continued {
 Continued go_on(Session& session, const Ids& first, std::int64_t tokens, const Ids& ends = {}) {
   Continued result;
   result.rows =
-      continue_greedy(session, {.tokens = tokens, .first = first, .end_tokens = ends},
+      continue_rows(session, {.tokens = tokens, .first = first, .end_tokens = ends},
                       [&](std::int64_t row, std::int64_t id) { result.read.emplace_back(row, id); });
   return result;
 }
@@ -123,7 +123,7 @@ TEST(Continue, WithoutAReader) {
   const Loaded loaded(tiny("llama"));
   const auto session = loaded.session(1, 8);
   const Ids first = firsts(*session, {{1, 2}});
-  EXPECT_EQ(continue_greedy(*session, {.tokens = 3, .first = first, .end_tokens = {}}, {}).at(0).ids,
+  EXPECT_EQ(continue_rows(*session, {.tokens = 3, .first = first, .end_tokens = {}}, {}).at(0).ids,
             greedy_anew(loaded, {1, 2}, 3));
 }
 

@@ -59,7 +59,7 @@ TEST(Llama, Version5) {
   EXPECT_TRUE(spec.mlp.gated);
   EXPECT_FALSE(spec.mlp.bias);
   EXPECT_EQ(spec.mlp.width, 100);
-  EXPECT_FALSE(spec.attention_bias);
+  EXPECT_FALSE(spec.block.biases.q);
   EXPECT_FALSE(spec.head.tied);
   EXPECT_EQ(spec.head.tied_key, "");
   EXPECT_FALSE(spec.head.bias);
@@ -128,7 +128,7 @@ TEST(Llama, Options) {
                                                 {"rms_norm_eps", 0.001},
                                                 {"hidden_act", "gelu_pytorch_tanh"},
                                                 {"max_position_embeddings", 4096}}));
-  EXPECT_TRUE(spec.attention_bias);
+  EXPECT_TRUE(spec.block.biases.q);
   EXPECT_TRUE(spec.mlp.bias);
   EXPECT_TRUE(spec.head.tied);
   EXPECT_EQ(spec.head.tied_key, "tie_word_embeddings");
@@ -155,7 +155,7 @@ TEST(Gpt2, Defaults) {
   EXPECT_FALSE(spec.mlp.gated);
   EXPECT_TRUE(spec.mlp.bias);
   EXPECT_EQ(spec.mlp.width, 240);
-  EXPECT_TRUE(spec.attention_bias);
+  EXPECT_TRUE(spec.block.biases.q);
   EXPECT_TRUE(spec.head.tied);
   EXPECT_EQ(spec.bos, 50256);
   EXPECT_THAT(spec.eos, ElementsAre(50256));
@@ -216,7 +216,7 @@ TEST(Bloom, Defaults) {
   EXPECT_FALSE(spec.mlp.gated);
   EXPECT_TRUE(spec.mlp.bias);
   EXPECT_EQ(spec.mlp.width, 224);
-  EXPECT_TRUE(spec.attention_bias);
+  EXPECT_TRUE(spec.block.biases.q);
   EXPECT_TRUE(spec.head.tied);
   EXPECT_TRUE(spec.embedding.normed);
   EXPECT_EQ(spec.embedding.scale, 1);
@@ -261,7 +261,7 @@ TEST(Xglm, Defaults) {
   EXPECT_FALSE(spec.mlp.gated);
   EXPECT_TRUE(spec.mlp.bias);
   EXPECT_EQ(spec.mlp.width, 90);
-  EXPECT_TRUE(spec.attention_bias);
+  EXPECT_TRUE(spec.block.biases.q);
   EXPECT_TRUE(spec.head.tied);
   EXPECT_EQ(spec.embedding.scale, std::sqrt(52.0));
   EXPECT_EQ(spec.embedding.scale_key, "scale_embedding");

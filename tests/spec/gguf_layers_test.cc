@@ -206,11 +206,11 @@ TEST(GgufTables, T5HasThreeStacks) {
 TEST(GgufTensors, SayTieBiasesAndSinks) {
   GgufModel model = gguf_model("qwen2");
   EXPECT_FALSE(read(model).head.tied);
-  EXPECT_FALSE(read(model).attention_bias);
+  EXPECT_FALSE(read(model).block.biases.q);
   model.zeros("blk.0.attn_q.bias", {64}).zeros("blk.0.attn_output.bias", {64}).zeros("output.bias", {48});
   model.zeros("blk.2.attn_sinks.weight", {4}).zeros("blk.0.ffn_down.bias", {64});
   const ModelSpec spec = read(model);
-  EXPECT_TRUE(spec.attention_bias);
+  EXPECT_TRUE(spec.block.biases.q);
   EXPECT_TRUE(spec.mlp.bias);
   EXPECT_TRUE(spec.head.bias);
   EXPECT_TRUE(spec.attention[2].sinks);
