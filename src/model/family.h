@@ -69,7 +69,8 @@ struct LatentNames {
 };
 
 /// Names without ".weight" and ".bias"; "" = the family has none. Names of a layer stand behind `layers`, its
-/// index and a dot.
+/// index and a dot. "ln_attn|input_layernorm" is the first of the two that a checkpoint holds; a norm of
+/// queries or keys that ends in a dot has one tensor for each head, by its index.
 struct FamilyWeights {
   std::string_view family{};
   std::array<std::string_view, 2> prefixes{};  ///< with the head on top, and the bare model
@@ -116,7 +117,12 @@ struct FamilyWeights {
   std::string_view encoder_down{};
   LinearLayout linear = LinearLayout::out_in;
   std::span<const std::string_view> not_weights{};  ///< endings of buffers that old checkpoints carry
+  std::span<const std::string_view> not_ours{};     ///< beginnings of the towers of other media
 };
+
+// One table per kind, each by its own base row.
+[[nodiscard]] std::span<const FamilyWeights> llama_like_weights() noexcept;
+[[nodiscard]] std::span<const FamilyWeights> gpt_like_weights() noexcept;
 
 /// Null when the family has no row.
 [[nodiscard]] const FamilyWeights* find_family_weights(std::string_view family) noexcept;
