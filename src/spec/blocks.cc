@@ -52,6 +52,27 @@ constexpr BlockSpec hunyuan() {
   return block;
 }
 
+constexpr BlockSpec qk_normed(QkNorm kind, bool after_rotation = false) {
+  BlockSpec block;
+  block.qk_norm = {.kind = kind, .norm = {.kind = NormKind::rms}, .after_rotation = after_rotation};
+  return block;
+}
+
+// The first Transformer and BERT: each sum is normed, nothing else is.
+constexpr BlockSpec normed_sums() {
+  BlockSpec block;
+  block.attention = {.before = false, .sum = true};
+  block.mlp = {.before = false, .sum = true};
+  block.final_norm = false;
+  return block;
+}
+
+constexpr BlockSpec first_read_as_it_is() {
+  BlockSpec block;
+  block.first_norm = false;
+  return block;
+}
+
 constexpr std::array kRows = {
     Row{"codegen", branching(Branches::shared_norm)},
     Row{"cohere", branching(Branches::shared_norm)},
@@ -72,6 +93,21 @@ constexpr std::array kRows = {
     Row{"phi", branching(Branches::shared_norm, ProjectionBiases{true, true, true, true})},
     Row{"qwen2", biased(kQkvBiases)},
     Row{"qwen3", normed_heads()},
+    // mixtures
+    Row{"olmoe", qk_normed(QkNorm::row)},
+    Row{"qwen3_moe", qk_normed(QkNorm::head)},
+    // encoders
+    Row{"albert", normed_sums()},
+    Row{"bert", normed_sums()},
+    Row{"camembert", normed_sums()},
+    Row{"distilbert", normed_sums()},
+    Row{"electra", normed_sums()},
+    Row{"modernbert", first_read_as_it_is()},
+    Row{"roberta", normed_sums()},
+    Row{"xlm-roberta", normed_sums()},
+    // encoder-decoders
+    Row{"bart", normed_sums()},
+    Row{"marian", normed_sums()},
 };
 
 }  // namespace

@@ -258,7 +258,7 @@ ModelSpec read_object(Config& outer, Reading reading) {
   spec.block.qk_norm.norm.eps = spec.norm.eps;
   read_trained_length(spec);
   config.ignore(family.ignored);
-  refuse_other_kinds(config);
+  refuse_other_kinds(config, family);
   judge_keys(outer, config, spec);
   spec.notes = config.notes();
   std::vector<Note> unread = judge_unread(config, family);

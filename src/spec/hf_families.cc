@@ -8,20 +8,19 @@
 namespace locant {
 namespace {
 
-std::array<std::span<const HfFamily>, 7> tables() noexcept {
-  return {run_families(),      rope_families(), layered_families(),        latent_families(),
-          absolute_families(), bias_families(), encoder_decoder_families()};
+std::array<std::span<const HfFamily>, 9> tables() noexcept {
+  return {run_families(),     rope_families(),    layered_families(),
+          latent_families(),  mixture_families(), absolute_families(),
+          encoder_families(), bias_families(),    encoder_decoder_families()};
 }
 
 // Outer and inner names of one model, and classes that read alike.
 constexpr std::array kAliases = {
     HfAlias{"axk1", "deepseek_v3"},
     HfAlias{"axk2", "deepseek_v3"},
-    HfAlias{"camembert", "roberta"},
     HfAlias{"clap", "clap_text_model"},
     HfAlias{"cohere2_moe", "cohere2"},
     HfAlias{"deepseek_v32", "deepseek_v3"},
-    HfAlias{"ernie4_5_moe", "ernie4_5"},
     HfAlias{"exaone4_5", "exaone4"},
     HfAlias{"florence2", "bart"},
     HfAlias{"gemma3", "gemma3_text", true},

@@ -20,23 +20,6 @@ PositionSpec learned(std::int64_t rows, std::string key, std::int64_t width, std
   return table;
 }
 
-void add_token_types(Config& config, ModelSpec& spec, std::int64_t width) {
-  spec.embedding.token_types = config.integer({"type_vocab_size"}, 0).value_or(0);
-  if (spec.embedding.token_types == 0) return;
-  PositionSpec types{.mechanism = "token_types", .parameters = {}};
-  types.set("rows", spec.embedding.token_types, config.stated({"type_vocab_size"}));
-  types.set("width", width);
-  spec.positions.embedding.push_back(types);
-}
-
-// Tables of `width` columns, a projection to the hidden size behind them.
-std::int64_t factorise(Config& config, ModelSpec& spec) {
-  const std::int64_t width = config.integer({"embedding_size"}, 1).value_or(spec.hidden);
-  if (width != spec.hidden) spec.embedding.factorised_width = width;
-  spec.embedding.width = width;
-  return width;
-}
-
 // GPT-2 under another class: one row per position. Rows past the end do not exist.
 void finish_table(Config& config, ModelSpec& spec, const HfFamily& family) {
   const std::int64_t rows = config.integer(family.keys->length, 1).value_or(0);
@@ -123,49 +106,6 @@ void finish_ctrl(Config& config, ModelSpec& spec, const HfFamily&) {
   config.require("layer_norm_epsilon", 1e-6, "the layers of this family have no other");
 }
 
-void bert_head(Config& config, ModelSpec& spec) {
-  spec.head.bias = true;
-  if (!config.flag({"is_decoder"}).value_or(false)) return;
-  for (AttentionSpec& attention : spec.attention) attention.bidirectional = false;
-}
-
-// JinaBert (alibi) keeps BERT's model_type.
-void finish_bert(Config& config, ModelSpec& spec, const HfFamily& family) {
-  const std::int64_t width = factorise(config, spec);
-  const std::string type = config.word({"position_embedding_type"}).value_or("absolute");
-  no_layer(spec);
-  if (type == "alibi") {
-    PositionSpec alibi{.mechanism = "alibi", .parameters = {}};
-    alibi.set("heads", spec.heads);
-    every_layer(spec, alibi);
-  } else if (type == "rope" || type == "rotary") {
-    every_layer(spec, read_rope(config, family.rope, whole_head(spec)));
-  } else {
-    const std::int64_t rows = config.integer(family.keys->length, 1).value_or(0);
-    spec.positions.embedding = {learned(rows, config.stated(family.keys->length), width, 0)};
-    config.require("position_embedding_type", "absolute", "transformers 5 computes no other for this family");
-  }
-  add_token_types(config, spec, width);
-  bert_head(config, spec);
-}
-
-// The table counts from pad_token_id + 1 and its length counts those rows too.
-void finish_roberta(Config& config, ModelSpec& spec, const HfFamily& family) {
-  const std::int64_t rows = config.integer(family.keys->length, 1).value_or(0);
-  const std::int64_t offset = spec.embedding.padding_id.value_or(0) + 1;
-  if (offset >= rows) config.fail("pad_token_id", "an id below the rows of the position table");
-  spec.positions.embedding = {learned(rows, config.stated(family.keys->length), spec.hidden, offset)};
-  no_layer(spec);
-  add_token_types(config, spec, spec.hidden);
-  config.require("position_embedding_type", "absolute", "transformers 5 computes no other for this family");
-  bert_head(config, spec);
-}
-
-void finish_distilbert(Config& config, ModelSpec& spec, const HfFamily& family) {
-  finish_table(config, spec, family);
-  spec.head.bias = true;
-}
-
 void finish_biogpt(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_opt(config, spec, family);
 }
@@ -179,13 +119,6 @@ HfFamily causal(std::string_view name, decltype(HfFamily::finish) finish) {
           .finish = finish};
 }
 
-HfFamily encoder(std::string_view name, decltype(HfFamily::finish) finish) {
-  HfFamily family = causal(name, finish);
-  family.normed_embedding = true;
-  family.bidirectional = true;
-  return family;
-}
-
 HfFamily captioner() {
   HfFamily family = causal("git", finish_table);
   family.normed_embedding = true;
@@ -193,20 +126,12 @@ HfFamily captioner() {
 }
 
 const std::array kFamilies = {
-    encoder("albert", finish_bert),
-    encoder("bert", finish_bert),
     causal("biogpt", finish_biogpt),
-    encoder("clap_text_model", finish_roberta),
     runs(causal("ctrl", finish_ctrl)),
-    encoder("distilbert", finish_distilbert),
-    encoder("electra", finish_bert),
     captioner(),
     runs(causal("gpt_bigcode", finish_gpt_bigcode)),
     runs(causal("gpt_neo", finish_gpt_neo)),
-    encoder("megatron-bert", finish_bert),
     runs(causal("opt", finish_opt)),
-    encoder("roberta", finish_roberta),
-    encoder("xlm-roberta", finish_roberta),
 };
 
 }  // namespace

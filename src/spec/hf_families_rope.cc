@@ -34,15 +34,6 @@ void finish_windowed(Config& config, ModelSpec& spec, const HfFamily& family) {
   set_rotations(config, spec, family, uniform_layers(spec, "full_attention"));
 }
 
-void finish_qwen3_moe(Config& config, ModelSpec& spec, const HfFamily& family) {
-  finish_rope(config, spec, family);
-  if (!config.flag({"use_sliding_window"}).value_or(false)) {
-    (void)config.present({"sliding_window"});
-    return;
-  }
-  set_windows(config, spec, uniform_layers(spec, "sliding_attention"));
-}
-
 void finish_ministral3(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_windowed(config, spec, family);
   add_block_temperature(config, spec, family);
@@ -326,7 +317,6 @@ const std::array kFamilies = {
     runs(act_in(decoder("gemma", kHalf, finish_gemma))),
     runs(decoder("glm", kInterleavedPartial, finish_glm)),
     runs(decoder("glm4", kInterleavedPartial, finish_glm)),
-    decoder("glm4_moe", kPartial),
     decoder("glm4v_text", kGlm4v),
     runs(biased_mlp(plain_decoder("gpt_neox", kNeox, finish_neox))),
     runs(biased_mlp(plain_decoder("gptj", kInterleavedWidth, finish_codegen))),
@@ -345,7 +335,6 @@ const std::array kFamilies = {
     decoder("minimax_m3_vl_text", kPartial, finish_minimax_m3),
     runs(decoder("ministral3", kHalf, finish_ministral3)),
     runs(decoder("mistral", kHalf, finish_windowed)),
-    decoder("mixtral", kHalf, finish_windowed),
     decoder("mllama_text_model", kHalf, finish_mllama),
     decoder("molmo", kHalf),
     decoder("nanochat", kBackwards, finish_nanochat),
@@ -355,7 +344,6 @@ const std::array kFamilies = {
     encoder("nomic_bert", kNomic),
     runs(with_layer_norm(decoder("olmo", kHalf, finish_olmo))),
     runs(decoder("olmo2", kHalf)),
-    decoder("olmoe", kHalf),
     runs_biased(plain_decoder("persimmon", kPartial, finish_persimmon)),
     runs_biased(plain_decoder("phi", kPartial, finish_phi)),
     runs(decoder("phi3", kPhi3, finish_phi3)),
@@ -364,7 +352,6 @@ const std::array kFamilies = {
     with_layer_norm(decoder("phimoe", kHalf, finish_phimoe)),
     decoder("pixtral", kHalf, finish_pixtral),
     decoder("qwen", kNeox, finish_qwen),
-    decoder("qwen3_moe", kHalf, finish_qwen3_moe),
     decoder("qwen3_vl_moe_text", kQwen3Vl),
     decoder("qwen3_vl_text", kQwen3Vl),
     encoder("roformer", kInterleaved, finish_roformer),

@@ -217,15 +217,17 @@ Note judge_tolerantly(const Config& config, const HfFamily& family, const std::s
 
 }  // namespace
 
-void refuse_other_kinds(Config& config) {
+void refuse_other_kinds(Config& config, const HfFamily& family) {
   if (config.tolerant()) {
     config.ignore(std::array{"is_encoder_decoder"sv, "add_cross_attention"sv, "pruned_heads"sv,
                              "quantization_config"sv, "model_type"sv, "text_config"sv});
     config.ignore(kHarmless);
     return;
   }
-  config.require("is_encoder_decoder", false, "this family is a decoder");
-  config.require("add_cross_attention", false, "this family is a decoder");
+  config.require("is_encoder_decoder", family.encoder_decoder,
+                 family.encoder_decoder ? "this family is an encoder and a decoder"
+                                        : "this family is one stack of layers");
+  config.require("add_cross_attention", false, "cross-attention is no choice of this family");
   config.require("pruned_heads", Json::object(), "pruned heads change every shape");
   config.require("quantization_config", nullptr, "quantised Hugging Face checkpoints are not read");
   config.ignore(kHarmless);
