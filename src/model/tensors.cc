@@ -33,7 +33,7 @@ void read_row(const Matrix& matrix, std::int64_t row, float* out) {
 }
 
 bool is_weight(const SourceTensor& tensor) noexcept {
-  if (tensor.blocks) return can_multiply(*tensor.blocks);
+  if (tensor.blocks) return can_dequantize(*tensor.blocks);
   return tensor.dtype == DType::f32 || tensor.dtype == DType::f16 || tensor.dtype == DType::bf16;
 }
 
