@@ -62,6 +62,8 @@ void finish_gemma(Config& config, ModelSpec& spec, const HfFamily& family) {
   scale_embedding(spec, std::sqrt(static_cast<double>(spec.hidden)), {});
   spec.embedding.scale_in_run_dtype = true;
   offset_gains(spec);
+  // The first releases say "gelu" and mean its approximation; the class reads them so.
+  if (spec.mlp.activation == Activation::gelu_erf) spec.mlp.activation = Activation::gelu_tanh;
   config.require("use_bidirectional_attention", false, "this family is causal");
   config.ignore(std::array<std::string_view, 1>{"hidden_activation"});  // hidden_act counts
 }
