@@ -118,6 +118,10 @@ struct FamilyWeights {
   std::span<const std::string_view> not_weights{};  ///< endings of buffers that old checkpoints carry
 };
 
+[[nodiscard]] std::span<const FamilyWeights> mixture_weights() noexcept;
+[[nodiscard]] std::span<const FamilyWeights> encoder_weights() noexcept;
+[[nodiscard]] std::span<const FamilyWeights> encoder_decoder_weights() noexcept;
+
 /// Null when the family has no row.
 [[nodiscard]] const FamilyWeights* find_family_weights(std::string_view family) noexcept;
 
