@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax(scale q k^T + slope (key position - query position)) v in one pass over chunks of slots, with a
-// running maximum and sum (Milakov and Gimelshein 2018; Dao et al. 2022). Rows are queries x heads of one
-// key-value head, so keys are read once for the group. Many rows: a chunk of keys is transposed once.
-// Few rows: dot products straight from the cache. Unseen slots are never multiplied.
+// softmax(scores) v in one pass over chunks of slots, with a running maximum and sum (Milakov and Gimelshein
+// 2018; Dao et al. 2022). Rows are queries x heads of one key-value head, so keys are read once for the
+// group. Many rows: a chunk of keys is transposed once. Few rows: dot products straight from the cache.
+// Values of unseen slots are never multiplied, and chunks that no row sees are not looked at.
 #include "kernels/attend.h"
 
 #include <limits>
@@ -43,6 +43,15 @@ struct Scratch {
   HWY_ALIGN float biases[kFewChunk];
   float maximum[128];
   float sum[128];
+  std::int64_t first[128];  // slot that a row sees
+  std::int64_t end[128];    // behind the last slot that it sees
+};
+
+// Slots of a chunk that a row sees, counted from the chunk's first.
+struct Range {
+  std::int64_t first;
+  std::int64_t end;
+  [[nodiscard]] HWY_INLINE bool empty() const { return end <= first; }
 };
 
 // One call's block and what follows from it.
@@ -55,10 +64,8 @@ struct Work {
   std::int64_t o_stride;
   [[nodiscard]] HWY_INLINE std::int64_t token(std::int64_t r) const { return (b.first_row + r) / b.group; }
   [[nodiscard]] HWY_INLINE std::int64_t head(std::int64_t r) const { return (b.first_row + r) % b.group; }
-  // How many slots of [begin, end) row r sees.
-  [[nodiscard]] HWY_INLINE std::int64_t seen(std::int64_t r, std::int64_t begin, std::int64_t end) const {
-    const std::int64_t last = b.first_slot + token(r) + 1;
-    return HWY_MAX(HWY_MIN(last, end) - begin, std::int64_t{0});
+  [[nodiscard]] HWY_INLINE Range seen(std::int64_t r, std::int64_t begin, std::int64_t end) const {
+    return {HWY_MAX(s.first[r], begin) - begin, HWY_MIN(s.end[r], end) - begin};
   }
 };
 
@@ -161,31 +168,63 @@ HWY_INLINE void scores(const Work& w, const T* keys, std::int64_t begin, std::in
   }
 }
 
-// Scales and biases row r, writes the scores out when asked.
-HWY_INLINE void bias_row(const Work& w, std::int64_t r, std::int64_t seen, std::int64_t begin,
-                         std::int64_t end, std::int64_t base) {
+// row[i] += slope * -|key position - query position|.
+HWY_INLINE void add_slope(const Work& w, std::int64_t r, std::int64_t base, float* row) {
+  const F d;
+  const AttendBlock& b = w.b;
+  const V slope = hn::Set(d, b.slopes[w.head(r) * b.slope_stride]);
+  const V from =
+      hn::Set(d, static_cast<float>(b.query_positions[w.token(r) * b.query_position_stride] - base));
+  for (std::int64_t i = 0; i < w.chunk; i += static_cast<std::int64_t>(kLanes)) {
+    const V distance = hn::Abs(hn::Sub(hn::LoadU(d, w.s.biases + i), from));
+    hn::StoreU(hn::NegMulAdd(slope, distance, hn::LoadU(d, row + i)), d, row + i);
+  }
+}
+
+HWY_INLINE void add_relative(const Work& w, std::int64_t r, Range seen, std::int64_t begin, float* row) {
+  const AttendBlock& b = w.b;
+  const float* table = b.relative + w.head(r) * b.relative_head;
+  const std::int64_t from = b.relative_zero - b.query_positions[w.token(r) * b.query_position_stride];
+  const std::int64_t* positions = b.key_positions + begin * b.key_position_stride;
+  for (std::int64_t i = seen.first; i < seen.end; ++i) {
+    const std::int64_t column = from + positions[i * b.key_position_stride];
+    row[i] += table[HWY_MAX(std::int64_t{0}, HWY_MIN(column, b.relative_columns - 1))];
+  }
+}
+
+// Scales and biases row r, which sees a slot of the chunk.
+HWY_INLINE void bias_row(const Work& w, std::int64_t r, Range seen, std::int64_t begin, std::int64_t base) {
   const F d;
   const AttendBlock& b = w.b;
   float* row = w.s.scores + r * w.chunk;
+  const auto step = static_cast<std::int64_t>(kLanes);
   const V scale = hn::Set(d, b.scale);
-  if (b.slopes == nullptr) {
-    for (std::int64_t i = 0; i < w.chunk; i += static_cast<std::int64_t>(kLanes)) {
-      hn::StoreU(hn::Mul(hn::LoadU(d, row + i), scale), d, row + i);
-    }
-  } else {
-    const V slope = hn::Set(d, b.slopes[w.head(r) * b.slope_stride]);
-    const V from =
-        hn::Set(d, static_cast<float>(b.query_positions[w.token(r) * b.query_position_stride] - base));
-    for (std::int64_t i = 0; i < w.chunk; i += static_cast<std::int64_t>(kLanes)) {
-      const V distance = hn::Sub(hn::LoadU(d, w.s.biases + i), from);
-      hn::StoreU(hn::MulAdd(slope, distance, hn::Mul(hn::LoadU(d, row + i), scale)), d, row + i);
+  for (std::int64_t i = 0; i < w.chunk; i += step) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, row + i), scale), d, row + i);
+  }
+  if (b.softcap > 0) {
+    const float inverse = 1 / b.softcap;
+    for (std::int64_t i = 0; i < w.chunk; i += step) {
+      hn::StoreU(softcap(d, hn::LoadU(d, row + i), b.softcap, inverse), d, row + i);
     }
   }
-  for (std::int64_t i = seen; i < w.chunk; ++i) row[i] = kNever;
-  if (b.scores != nullptr) {
-    float* to = b.scores + w.head(r) * b.score_head + w.token(r) * b.score_token;
-    for (std::int64_t i = begin; i < end; ++i) to[i * b.score_slot] = row[i - begin];
+  if (b.slopes != nullptr) add_slope(w, r, base, row);
+  if (b.relative != nullptr) add_relative(w, r, seen, begin, row);
+  if (b.bias != nullptr) {
+    const float* bias = b.bias + w.head(r) * b.bias_head + w.token(r) * b.bias_token + begin;
+    for (std::int64_t i = seen.first; i < seen.end; ++i) row[i] += bias[i];
   }
+  for (std::int64_t i = 0; i < seen.first; ++i) row[i] = kNever;
+  for (std::int64_t i = seen.end; i < w.chunk; ++i) row[i] = kNever;
+}
+
+// The scores of row r against slots begin .. end, when they are asked for; null = it sees none.
+HWY_INLINE void write_scores(const Work& w, std::int64_t r, std::int64_t begin, std::int64_t end,
+                             const float* row) {
+  const AttendBlock& b = w.b;
+  if (b.scores == nullptr) return;
+  float* to = b.scores + w.head(r) * b.score_head + w.token(r) * b.score_token;
+  for (std::int64_t i = begin; i < end; ++i) to[i * b.score_slot] = row == nullptr ? kNever : row[i - begin];
 }
 
 HWY_INLINE float lane_exp(float x) {
@@ -227,30 +266,29 @@ HWY_INLINE void soften_row(const Work& w, std::int64_t r) {
 
 // ---- weighted values
 
+template <int Rows, class T>
+HWY_INLINE void add_seen(const Work& w, std::int64_t r, Range seen, const T* values, std::int64_t stride) {
+  if (seen.empty()) return;
+  add_product<Rows>(w.s.scores + r * w.chunk + seen.first, w.chunk, values + seen.first * stride, stride,
+                    seen.end - seen.first, w.b.value_width, w.s.out + r * w.o_stride, w.o_stride);
+}
+
 template <class T>
 void values_from(const Work& w, const T* values, std::int64_t stride, std::int64_t begin, std::int64_t end) {
-  const std::int64_t width = w.b.value_width;
   std::int64_t r = 0;
   for (; r + 4 <= w.rows; r += 4) {
     const std::int64_t last = HWY_MIN(r + 4, w.b.rows);
-    const std::int64_t shared = w.seen(r, begin, end);  // rows are in token order: the first sees the fewest
-    const float* p = w.s.scores + r * w.chunk;
-    float* out = w.s.out + r * w.o_stride;
-    if (shared > 0) add_product<4>(p, w.chunk, values, stride, shared, width, out, w.o_stride);
+    // Rows are in token order: what the first sees ends first, what the last sees begins last.
+    Range shared{w.seen(last - 1, begin, end).first, w.seen(r, begin, end).end};
+    add_seen<4>(w, r, shared, values, stride);
+    if (shared.empty()) shared = {end - begin, end - begin};
     for (std::int64_t i = r; i < last; ++i) {
-      const std::int64_t more = w.seen(i, begin, end) - shared;
-      if (more <= 0) continue;
-      add_product<1>(w.s.scores + i * w.chunk + shared, w.chunk, values + shared * stride, stride, more,
-                     width, w.s.out + i * w.o_stride, w.o_stride);
+      const Range own = w.seen(i, begin, end);
+      add_seen<1>(w, i, {own.first, HWY_MIN(own.end, shared.first)}, values, stride);
+      add_seen<1>(w, i, {HWY_MAX(own.first, shared.end), own.end}, values, stride);
     }
   }
-  for (; r < w.b.rows; ++r) {
-    const std::int64_t seen = w.seen(r, begin, end);
-    if (seen > 0) {
-      add_product<1>(w.s.scores + r * w.chunk, w.chunk, values, stride, seen, width, w.s.out + r * w.o_stride,
-                     w.o_stride);
-    }
-  }
+  for (; r < w.b.rows; ++r) add_seen<1>(w, r, w.seen(r, begin, end), values, stride);
 }
 
 template <class T>
@@ -294,8 +332,13 @@ HWY_INLINE void take_queries(const Work& w) {
                 index(b.key_width) * sizeof(float));
   }
   for (std::int64_t r = 0; r < w.rows; ++r) {
-    w.s.maximum[r] = kNever;
-    w.s.sum[r] = 0;
+    // A sink is a slot seen first, without a value.
+    const bool sunk = b.sinks != nullptr && r < b.rows;
+    w.s.maximum[r] = sunk ? b.sinks[w.head(r) * b.sink_stride] : kNever;
+    w.s.sum[r] = w.s.maximum[r] == kNever ? 0.0f : 1.0f;
+    const std::int64_t slot = b.first_slot + w.token(HWY_MIN(r, b.rows - 1));
+    w.s.first[r] = b.seen.first(slot);
+    w.s.end[r] = b.seen.end(slot);
   }
 }
 
@@ -315,16 +358,6 @@ HWY_INLINE void give_rows(const Work& w) {
   }
 }
 
-// Slots behind the last query of the block, up to the end of the span.
-HWY_INLINE void hide_rest(const Work& w, std::int64_t from) {
-  const AttendBlock& b = w.b;
-  if (b.scores == nullptr) return;
-  for (std::int64_t r = 0; r < b.rows; ++r) {
-    float* to = b.scores + w.head(r) * b.score_head + w.token(r) * b.score_token;
-    for (std::int64_t i = from; i < b.slot_end; ++i) to[i * b.score_slot] = kNever;
-  }
-}
-
 void Attend(const AttendBlock& b) {
   Scratch s;
   const std::int64_t widest = padded(HWY_MAX(b.key_width, b.value_width));
@@ -333,9 +366,11 @@ void Attend(const AttendBlock& b) {
   const Work w{
       b, s, b.rows == 1 ? 1 : (b.rows + 3) / 4 * 4, chunk, padded(b.key_width), padded(b.value_width)};
   take_queries(w);
-  const std::int64_t seen_end = HWY_MIN(b.slot_end, b.first_slot + w.token(b.rows - 1) + 1);
-  for (std::int64_t begin = b.slot_begin; begin < seen_end; begin += chunk) {
-    const std::int64_t end = HWY_MIN(begin + chunk, seen_end);
+  // What the block sees of the span: from its first row's first slot to its last row's last.
+  const std::int64_t first = HWY_MIN(HWY_MAX(s.first[0], b.slot_begin), b.slot_end);
+  const std::int64_t last = HWY_MAX(HWY_MIN(s.end[b.rows - 1], b.slot_end), first);
+  for (std::int64_t begin = first; begin < last; begin += chunk) {
+    const std::int64_t end = HWY_MIN(begin + chunk, last);
     by_dtype(b.key_dtype, b.keys, [&](const auto* keys) { scores(w, keys, begin, end - begin); });
     std::int64_t base = 0;
     if (b.slopes != nullptr) {
@@ -347,12 +382,21 @@ void Attend(const AttendBlock& b) {
       }
     }
     for (std::int64_t r = 0; r < b.rows; ++r) {
-      bias_row(w, r, w.seen(r, begin, end), begin, end, base);
+      const Range seen = w.seen(r, begin, end);
+      if (seen.empty()) {
+        write_scores(w, r, begin, end, nullptr);
+        continue;
+      }
+      bias_row(w, r, seen, begin, base);
+      write_scores(w, r, begin, end, s.scores + r * chunk);
       soften_row(w, r);
     }
     by_dtype(b.value_dtype, b.values, [&](const auto* values) { add_values(w, values, begin, end); });
   }
-  hide_rest(w, HWY_MAX(seen_end, b.slot_begin));
+  for (std::int64_t r = 0; r < b.rows; ++r) {
+    write_scores(w, r, b.slot_begin, first, nullptr);
+    write_scores(w, r, last, b.slot_end, nullptr);
+  }
   give_rows(w);
 }
 

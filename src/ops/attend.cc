@@ -3,6 +3,7 @@
 // cut follows from the shapes alone. Few pieces with long caches are cut over slots, and their parts are
 // merged in order.
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/attend.h"
 #include "kernels/rows.h"
@@ -44,19 +45,84 @@ bool has_positions(const View<const std::int64_t, 1>& positions, std::int64_t co
   return positions.extent(0) == count && (count == 0 || positions.data_handle() != nullptr);
 }
 
+std::string_view name_of(Sees sees) {
+  switch (sees) {
+    case Sees::past:
+      return "past";
+    case Sees::window:
+      return "window";
+    case Sees::chunk:
+      return "chunk";
+    case Sees::all:
+      return "all";
+    case Sees::around:
+      break;
+  }
+  return "around";
+}
+
+std::int64_t slots_of(const AttendCall& call) {
+  return call.slots == 0 ? call.first_slot + call.q.extent(0) : call.slots;
+}
+
+void check_seen(const AttendCall& call) {
+  const std::int64_t capacity = std::min(call.keys.capacity, call.values.capacity);
+  if (call.slots < 0) fail("attend: slots is {}, expected 0 or more", call.slots);
+  if (call.sees == Sees::all && call.slots != 0) {
+    if (call.first_slot < 0) fail("attend: first_slot is {}, expected 0 or more", call.first_slot);
+    check_slots("attend", 0, call.slots, capacity);
+  } else {
+    check_slots("attend", call.first_slot, call.q.extent(0), capacity);
+    if (call.slots != 0 && call.slots != call.first_slot + call.q.extent(0))
+      fail("attend: slots is {} under {}, expected first_slot + tokens = {}", call.slots, name_of(call.sees),
+           call.first_slot + call.q.extent(0));
+  }
+  const bool windowed = call.sees == Sees::window || call.sees == Sees::chunk || call.sees == Sees::around;
+  if (windowed && call.window < 1)
+    fail("attend: window is {} under {}, expected 1 or more", call.window, name_of(call.sees));
+  if (!windowed && call.window != 0)
+    fail("attend: window is {} under {}, expected none", call.window, name_of(call.sees));
+}
+
 void check_positions(const AttendCall& call) {
   const std::int64_t tokens = call.q.extent(0);
-  if (call.slopes.empty()) {
+  if (call.slopes.empty() && call.relative.empty()) {
     if (!call.query_positions.empty() || !call.key_positions.empty())
-      fail("attend: positions are given without slopes, expected both or none");
+      fail("attend: positions are given without slopes or relative, expected both or none");
     return;
   }
-  vector("attend", "slopes", call.slopes, call.q.extent(1), "heads");
   if (!has_positions(call.query_positions, tokens))
     fail("attend: query_positions is {}, expected [tokens={}]", text(call.query_positions), tokens);
-  const std::int64_t slots = call.first_slot + tokens;
-  if (!has_positions(call.key_positions, slots))
-    fail("attend: key_positions is {}, expected [slots={}]", text(call.key_positions), slots);
+  if (!has_positions(call.key_positions, slots_of(call)))
+    fail("attend: key_positions is {}, expected [slots={}]", text(call.key_positions), slots_of(call));
+}
+
+void check_biases(const AttendCall& call) {
+  const std::int64_t heads = call.q.extent(1);
+  if (!(call.softcap >= 0) || std::isinf(call.softcap))
+    fail("attend: softcap is {}, expected 0 or more", call.softcap);
+  if (!call.sinks.empty()) vector("attend", "sinks", call.sinks, heads, "heads");
+  if (!call.slopes.empty()) vector("attend", "slopes", call.slopes, heads, "heads");
+  if (!call.relative.empty()) {
+    const std::int64_t columns = call.relative.extent(1);
+    has_shape("attend", "relative", call.relative, {{heads, columns}, {"heads", "distances"}});
+    readable("attend", "relative", call.relative);
+    if (call.relative_zero < 0 || call.relative_zero >= columns)
+      fail("attend: relative_zero is {}, expected 0 to {}", call.relative_zero, columns - 1);
+  }
+  if (!call.bias.empty()) {
+    has_shape("attend", "bias", call.bias,
+              {{heads, call.q.extent(0), slots_of(call)}, {"heads", "tokens", "slots"}});
+    readable("attend", "bias", call.bias);
+  }
+}
+
+// What is read beside q and the cache must not be written.
+void check_apart(const AttendCall& call, std::string_view name, const Extent& written) {
+  if (overlap(extent_of(call.sinks), written)) fail("attend: {} overlaps sinks", name);
+  if (overlap(extent_of(call.slopes), written)) fail("attend: {} overlaps slopes", name);
+  if (overlap(extent_of(call.relative), written)) fail("attend: {} overlaps relative", name);
+  if (overlap(extent_of(call.bias), written)) fail("attend: {} overlaps bias", name);
 }
 
 void check_attend(const AttendCall& call) {
@@ -73,27 +139,39 @@ void check_attend(const AttendCall& call) {
   if (std::max(call.keys.width, call.values.width) > kernels::kAttendWidth)
     fail("attend: heads are {} and {} wide, {} at most", call.keys.width, call.values.width,
          kernels::kAttendWidth);
-  check_slots("attend", call.first_slot, q.extent(0), std::min(call.keys.capacity, call.values.capacity));
+  check_seen(call);
   has_shape("attend", "out", call.out,
             {{q.extent(0), q.extent(1), call.values.width}, {"tokens", "heads", "width"}});
   writable("attend", "out", call.out);
+  check_biases(call);
   check_positions(call);
   const Extent out = extent_of(call.out);
   if (overlap(extent_of(q), out)) fail("attend: out overlaps q");
   if (overlap(extent_of_cache(call.keys), out) || overlap(extent_of_cache(call.values), out))
     fail("attend: out overlaps the cache");
+  check_apart(call, "out", out);
   if (call.scores.data_handle() == nullptr) {
     if (!call.scores.empty()) fail("attend: scores is {} without data", text(call.scores));
     return;
   }
-  const std::int64_t slots = call.first_slot + q.extent(0);
   has_shape("attend", "scores", call.scores,
-            {{q.extent(1), q.extent(0), slots}, {"heads", "tokens", "slots"}});
+            {{q.extent(1), q.extent(0), slots_of(call)}, {"heads", "tokens", "slots"}});
   writable("attend", "scores", call.scores);
   const Extent scores = extent_of(call.scores);
   if (overlap(scores, out) || overlap(scores, extent_of(q)) || overlap(scores, extent_of_cache(call.keys)) ||
       overlap(scores, extent_of_cache(call.values)))
     fail("attend: scores overlap out, q or the cache");
+  check_apart(call, "scores", scores);
+}
+
+kernels::SeenSlots seen_of(const AttendCall& call) {
+  kernels::SeenSlots seen{.slots = slots_of(call)};
+  const std::int64_t window = std::min(call.window, kernels::kAllSlots);
+  if (call.sees == Sees::window) seen.back = window - 1;
+  if (call.sees == Sees::chunk) seen.chunk = window;
+  if (call.sees == Sees::all) seen.ahead = kernels::kAllSlots;
+  if (call.sees == Sees::around) seen.back = seen.ahead = window;
+  return seen;
 }
 
 // How one call is cut.
@@ -102,8 +180,10 @@ struct Cut {
   std::int64_t block_rows = 0;  // of one piece
   std::int64_t blocks = 0;
   std::int64_t spans = 1;
-  std::int64_t span = 0;  // slots
-  std::int64_t slots = 0;
+  std::int64_t span = 0;   // slots
+  std::int64_t first = 0;  // slot that a query sees
+  std::int64_t seen = 0;   // slots from there to the last that one sees
+  kernels::SeenSlots mask;
   [[nodiscard]] std::int64_t pieces(const AttendCall& call) const { return call.keys.heads * blocks * spans; }
 };
 
@@ -112,8 +192,10 @@ Cut cut(const AttendCall& call) {
   c.rows = call.q.extent(0) * (call.q.extent(1) / call.keys.heads);
   c.block_rows = kernels::attend_rows(call.keys.width, call.values.width);
   c.blocks = ceil_div(c.rows, c.block_rows);
-  c.slots = call.first_slot + call.q.extent(0);
-  c.span = c.slots;
+  c.mask = seen_of(call);
+  c.first = c.mask.first(call.first_slot);
+  c.seen = c.mask.end(call.first_slot + call.q.extent(0) - 1) - c.first;
+  c.span = c.seen;
   return c;
 }
 
@@ -123,11 +205,11 @@ constexpr std::int64_t kPartialFloats = 24576;
 // Cuts the slots so that a call alone gives enough pieces, as far as the parts fit `room` floats.
 void cut_slots(const AttendCall& call, std::int64_t units, std::int64_t room, Cut& c) {
   const std::int64_t part = call.keys.heads * c.rows * kernels::attend_partial(call.values.width);
-  const std::int64_t steps = ceil_div(c.slots, kernels::kAttendSpan);
+  const std::int64_t steps = ceil_div(c.seen, kernels::kAttendSpan);
   const std::int64_t wanted = std::min({ceil_div(kEnoughPieces, units), steps, room / part});
   if (wanted < 2) return;
   c.span = ceil_div(steps, wanted) * kernels::kAttendSpan;
-  c.spans = ceil_div(c.slots, c.span);
+  c.spans = ceil_div(c.seen, c.span);
 }
 
 struct Piece {
@@ -146,28 +228,49 @@ kernels::AttendBlock block_of(const Piece& p) {
   const std::int64_t block = p.cut.blocks - 1 - rest / call.keys.heads;
   const std::int64_t group = call.q.extent(1) / call.keys.heads;
   const std::int64_t head = kv_head * group;
-  kernels::AttendBlock b{.q = call.q.data_handle() + head * call.q.stride(1),
-                         .q_token = call.q.stride(0),
-                         .q_head = call.q.stride(1),
-                         .keys = head_of(call.keys, kv_head),
-                         .key_dtype = call.keys.dtype,
-                         .key_width = call.keys.width,
-                         .values = head_of(call.values, kv_head),
-                         .value_dtype = call.values.dtype,
-                         .value_width = call.values.width,
-                         .group = group,
-                         .first_row = block * p.cut.block_rows,
-                         .rows = std::min(p.cut.block_rows, p.cut.rows - block * p.cut.block_rows),
-                         .first_slot = call.first_slot,
-                         .slot_begin = span * p.cut.span,
-                         .slot_end = std::min((span + 1) * p.cut.span, p.cut.slots),
-                         .scale = call.scale,
-                         .out = call.out.data_handle() + head * call.out.stride(1),
-                         .out_token = call.out.stride(0),
-                         .out_head = call.out.stride(1)};
+  kernels::AttendBlock b{
+      .q = call.q.data_handle() + head * call.q.stride(1),
+      .q_token = call.q.stride(0),
+      .q_head = call.q.stride(1),
+      .keys = head_of(call.keys, kv_head),
+      .key_dtype = call.keys.dtype,
+      .key_width = call.keys.width,
+      .values = head_of(call.values, kv_head),
+      .value_dtype = call.values.dtype,
+      .value_width = call.values.width,
+      .group = group,
+      .first_row = block * p.cut.block_rows,
+      .rows = std::min(p.cut.block_rows, p.cut.rows - block * p.cut.block_rows),
+      .first_slot = call.first_slot,
+      .seen = p.cut.mask,
+      // The first and the last span hold the slots that no query sees.
+      .slot_begin = span == 0 ? 0 : p.cut.first + span * p.cut.span,
+      .slot_end = span + 1 == p.cut.spans ? p.cut.mask.slots : p.cut.first + (span + 1) * p.cut.span,
+      .scale = call.scale,
+      .softcap = call.softcap,
+      .out = call.out.data_handle() + head * call.out.stride(1),
+      .out_token = call.out.stride(0),
+      .out_head = call.out.stride(1)};
   if (!call.slopes.empty()) {
     b.slopes = call.slopes.data_handle() + head * call.slopes.stride(0);
     b.slope_stride = call.slopes.stride(0);
+  }
+  if (!call.relative.empty()) {
+    b.relative = call.relative.data_handle() + head * call.relative.stride(0);
+    b.relative_head = call.relative.stride(0);
+    b.relative_columns = call.relative.extent(1);
+    b.relative_zero = call.relative_zero;
+  }
+  if (!call.sinks.empty() && span == 0) {
+    b.sinks = call.sinks.data_handle() + head * call.sinks.stride(0);
+    b.sink_stride = call.sinks.stride(0);
+  }
+  if (!call.bias.empty()) {
+    b.bias = call.bias.data_handle() + head * call.bias.stride(0);
+    b.bias_head = call.bias.stride(0);
+    b.bias_token = call.bias.stride(1);
+  }
+  if (!call.query_positions.empty()) {
     b.query_positions = call.query_positions.data_handle();
     b.query_position_stride = call.query_positions.stride(0);
     b.key_positions = call.key_positions.data_handle();
@@ -287,7 +390,7 @@ void attend(std::span<const AttendCall> calls, ThreadPool& pool) {
     if (call.q.extent(0) == 0) continue;
     const Cut c = cut(call);
     units += c.pieces(call);
-    work += c.rows * call.keys.heads * c.slots * (call.keys.width + call.values.width) / 8;
+    work += c.rows * call.keys.heads * c.seen * (call.keys.width + call.values.width) / 8;
   }
   if (units >= kEnoughPieces) {
     attend_whole(calls, units, work, pool);

@@ -10,6 +10,7 @@
 
 #include "locant/core.h"
 #include "spec/config_rules.h"
+#include "spec/hf_dense.h"
 #include "spec/hf_experts.h"
 #include "spec/hf_gemma.h"
 #include "spec/hf_layers.h"
@@ -87,6 +88,13 @@ void finish_cohere2(Config& config, ModelSpec& spec, const HfFamily& family) {
   rotate_windows_only(config, spec, family, types);
   spec.head.scale = config.number({"logit_scale"}).value_or(1);
   spec.head.scale_key = config.stated({"logit_scale"});
+  spec.norm.bias = false;
+  config.require("use_parallel_block", true, "the branches of this family are parallel");
+  config.require("use_gated_activation", true, "the mlp of this family is gated");
+  config.require("use_qk_norm", false, "the queries and keys of this family are not normed");
+  config.require("position_embedding_type", "rope_gptj", "this family pairs adjacent channels");
+  config.ignore(std::array<std::string_view, 5>{"layer_switch", "order_of_interleaved_layers", "rotary_pct",
+                                                "use_embedding_sharing", "use_parallel_embedding"});
 }
 
 // The pattern is a number, or a word of L (local) and G (global).
@@ -141,6 +149,7 @@ void finish_smollm3(Config& config, ModelSpec& spec, const HfFamily& family) {
       if (!rotates[layer]) types[layer] = "sliding_attention";
     }
   }
+  config.ignore(std::array<std::string_view, 2>{"max_window_layers", "sliding_window"});
   if (windowed) set_windows(config, spec, types);
   set_rotations(config, spec, family, types);
   for (std::size_t layer = 0; layer < rotates.size(); ++layer) {
@@ -305,6 +314,11 @@ void finish_nemotron_h(Config& config, ModelSpec& spec, const HfFamily&) {
   (void)config.number({"partial_rotary_factor"});
 }
 
+HfFamily act_in(const HfKeys& keys, HfFamily family) {
+  family.keys = &keys;
+  return family;
+}
+
 HfFamily layered(std::string_view name, decltype(HfFamily::finish) finish, const RopeStyle& rope = kHalf) {
   return {.name = name, .rope = rope, .finish = finish};
 }
@@ -348,11 +362,11 @@ const HfKeys kModernbertKeys = {.vocab = {"vocab_size"},
                                 .length = {"max_position_embeddings"}};
 
 const std::array kFamilies = {
-    HfFamily{.name = "cohere2", .norm = NormKind::layer, .rope = kInterleaved, .finish = finish_cohere2},
+    runs({.name = "cohere2", .norm = NormKind::layer, .rope = kInterleaved, .finish = finish_cohere2}),
     layered("dots1", finish_dots1),
-    layered("exaone4", finish_exaone4),
-    layered("gemma2", finish_gemma2),
-    layered("gemma3_text", finish_gemma3),
+    runs(layered("exaone4", finish_exaone4)),
+    runs(act_in(hidden_activation_keys(), layered("gemma2", finish_gemma2))),
+    runs(act_in(hidden_activation_keys(), layered("gemma3_text", finish_gemma3))),
     layered("gemma3n_text", finish_gemma3n),
     layered("gemma4_text", finish_gemma4),
     layered("jamba", finish_jamba),
@@ -367,7 +381,7 @@ const std::array kFamilies = {
              .ignored = kLlama4Ignored},
     layered("mimo", finish_qwen2),
     layered("mimo_v2_flash", finish_mimo_v2, kPartial),
-    layered("ministral", finish_ministral),
+    runs(layered("ministral", finish_ministral)),
     HfFamily{.name = "modernbert",
              .keys = &kModernbertKeys,
              .mlp_factor = 0,
@@ -384,15 +398,15 @@ const std::array kFamilies = {
              .rope = kGlobal,
              .finish = finish_modernbert},
     layered("nemotron_h", finish_nemotron_h),
-    layered("olmo3", finish_olmo3),
-    layered("qwen2", finish_qwen2),
+    runs(layered("olmo3", finish_olmo3)),
+    runs(layered("qwen2", finish_qwen2)),
     layered("qwen2_5_vl_text", finish_qwen2, kThreeAxes),
     layered("qwen2_vl_text", finish_qwen2, kThreeAxes),
-    layered("qwen3", finish_qwen2),
+    runs(layered("qwen3", finish_qwen2)),
     layered("qwen3_5_moe_text", finish_qwen3_next, kThreeAxesPartial),
     layered("qwen3_5_text", finish_qwen3_next, kThreeAxesPartial),
     layered("qwen3_next", finish_qwen3_next, kPartial),
-    layered("smollm3", finish_smollm3),
+    runs(layered("smollm3", finish_smollm3)),
     layered("step3p5", finish_step3, kPartial),
 };
 

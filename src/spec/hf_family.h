@@ -49,6 +49,7 @@ struct HfFamily {
 struct HfAlias {
   std::string_view name;
   std::string_view row;
+  bool runs = false;  ///< run computes it as it does the row
 };
 
 // One table per kind, none of them sorted.

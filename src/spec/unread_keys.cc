@@ -131,14 +131,9 @@ struct Unfollowed {
   std::array<std::string_view, 5> keys;
 };
 constexpr std::array kUnfollowed = {
-    Unfollowed{"gemma3_text", {"use_bidirectional_attention"}},
     Unfollowed{"gemma3n_text", {"altup_correct_scale"}},
     Unfollowed{"gemma4_text", {"attention_k_eq_v", "use_bidirectional_attention"}},
     Unfollowed{"glm_moe_dsa", {"indexer_rope_interleave"}},
-    Unfollowed{"granite", {"residual_multiplier"}},
-    Unfollowed{"granite_swa", {"residual_multiplier"}},
-    Unfollowed{"granitemoe", {"residual_multiplier"}},
-    Unfollowed{"granitemoehybrid", {"residual_multiplier"}},
     Unfollowed{"kimi_linear", {"attn_res_block_size"}},
     Unfollowed{"marian", {"share_encoder_decoder_embeddings"}},
     Unfollowed{"mbart", {"normalize_embedding"}},
@@ -149,7 +144,6 @@ constexpr std::array kUnfollowed = {
     Unfollowed{"minicpm3", {"scale_depth"}},
     Unfollowed{"minimax_m3_vl_text", {"index_local_blocks", "sparse_attention_config"}},
     Unfollowed{"molmo", {"embedding_size", "use_position_ids"}},
-    Unfollowed{"mpt", {"embedding_fraction"}},
     Unfollowed{"phi3small",
                {"blocksparse_num_local_blocks", "dense_attention_every_n_layers", "mup_attn_multiplier",
                 "mup_use_scaling"}},
