@@ -10,8 +10,9 @@
 namespace locant {
 namespace {
 
-std::array<std::span<const FamilyWeights>, 2> tables() noexcept {
-  return {llama_like_weights(), gpt_like_weights()};
+std::array<std::span<const FamilyWeights>, 5> tables() noexcept {
+  return {llama_like_weights(), gpt_like_weights(), mixture_weights(), encoder_weights(),
+          encoder_decoder_weights()};
 }
 
 }  // namespace

@@ -41,19 +41,19 @@ enum class ExpertLayout : std::uint8_t {
 };
 
 struct ExpertNames {
-  std::string_view router;      ///< "mlp.gate"
-  std::string_view correction;  ///< a vector: its whole name inside the layer
-  std::string_view experts;     ///< "mlp.experts."; index and a dot follow when separate
-  std::string_view gate;
-  std::string_view up;
-  std::string_view down;
+  std::string_view router{};      ///< "mlp.gate"
+  std::string_view correction{};  ///< a vector: its whole name inside the layer
+  std::string_view experts{};     ///< "mlp.experts."; index and a dot follow when separate
+  std::string_view gate{};
+  std::string_view up{};
+  std::string_view down{};
   GateLayout gates = GateLayout::separate;
   ExpertLayout layout = ExpertLayout::separate;
   /// What follows a stacked matrix' name ("" where it is the whole name) and its bias' ("_bias").
   std::string_view weight_ending = ".weight";
   std::string_view bias_ending = ".bias";
-  std::string_view shared;                         ///< "mlp.shared_expert."; gate, up and down follow
-  std::string_view shared_gate_name;               ///< the matrix [1, hidden] of ExpertsSpec::shared_gate
+  std::string_view shared{};                       ///< "mlp.shared_expert."; gate, up and down follow
+  std::string_view shared_gate_name{};             ///< the matrix [1, hidden] of ExpertsSpec::shared_gate
   std::array<std::string_view, 3> shared_parts{};  ///< gate, up, down behind `shared`
 };
 
@@ -123,6 +123,9 @@ struct FamilyWeights {
 // One table per kind, each by its own base row.
 [[nodiscard]] std::span<const FamilyWeights> llama_like_weights() noexcept;
 [[nodiscard]] std::span<const FamilyWeights> gpt_like_weights() noexcept;
+[[nodiscard]] std::span<const FamilyWeights> mixture_weights() noexcept;
+[[nodiscard]] std::span<const FamilyWeights> encoder_weights() noexcept;
+[[nodiscard]] std::span<const FamilyWeights> encoder_decoder_weights() noexcept;
 
 /// Null when the family has no row.
 [[nodiscard]] const FamilyWeights* find_family_weights(std::string_view family) noexcept;

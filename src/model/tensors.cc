@@ -33,7 +33,7 @@ void read_row(const Matrix& matrix, std::int64_t row, float* out) {
 }
 
 bool is_weight(const SourceTensor& tensor) noexcept {
-  if (tensor.blocks) return can_dequantize(*tensor.blocks);
+  if (tensor.blocks) return can_multiply(*tensor.blocks);
   return tensor.dtype == DType::f32 || tensor.dtype == DType::f16 || tensor.dtype == DType::bf16;
 }
 
@@ -72,8 +72,9 @@ const SourceTensor& Tensors::take(const std::string& name, std::initializer_list
                                 shape_text(found->shape)));
   }
   if (!is_weight(*found)) {
-    throw SpecError(fmt::format("{}: {} must be f32, f16, bf16 or in blocks that run multiplies, got {}",
-                                found->path, name, found->stored_text()));
+    throw SpecError(fmt::format("{}: {} must be {}, got {}", found->path, name,
+                                found->blocks ? "in blocks that run multiplies" : "f32, f16 or bf16",
+                                found->stored_text()));
   }
   if (taken_.insert(name).second) weights_.parameters += found->size();
   return *found;

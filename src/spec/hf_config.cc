@@ -134,7 +134,7 @@ void read_head_dim(Config& config, const HfFamily& family, ModelSpec& spec) {
   if (spec.hidden % spec.heads != 0) {
     const std::string_view key = config.present(family.keys->hidden);
     // Heads may have a width of their own under a key of the family; the quotient is rounded down till then.
-    if (family.runs || spec.hidden < spec.heads)
+    if (!config.tolerant() || spec.hidden < spec.heads)
       config.fail(key, fmt::format("a multiple of the {} heads", spec.heads));
   }
   spec.head_dim = spec.hidden / spec.heads;

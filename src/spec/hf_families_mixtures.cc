@@ -7,6 +7,7 @@
 
 #include "locant/core.h"
 #include "spec/hf_experts.h"
+#include "spec/hf_granite.h"
 #include "spec/hf_layers.h"
 
 namespace locant {
@@ -111,6 +112,12 @@ void finish_olmoe(Config& config, ModelSpec& spec, const HfFamily& family) {
   spec.experts.normalised = config.flag({"norm_topk_prob"}).value_or(false);
 }
 
+void finish_granitemoe(Config& config, ModelSpec& spec, const HfFamily& family) {
+  finish_granite(config, spec, family);
+  read_experts(config, spec, {.count_otherwise = 8, .chosen_otherwise = 2});
+  spec.experts.router = RouterScore::softmax_chosen;
+}
+
 void finish_ernie4_5_moe(Config& config, ModelSpec& spec, const HfFamily& family) {
   rotate_every_layer(config, spec, family);
   read_experts(config, spec,
@@ -199,6 +206,7 @@ const std::array kFamilies = {
     mixture("ernie4_5_moe", finish_ernie4_5_moe, {.rope = kInterleaved, .ignored = kErnieIgnored}),
     mixture("glm4_moe", finish_glm4_moe, {.attention_bias = Biases::by_key, .rope = kPartial}),
     mixture("gpt_oss", finish_gpt_oss, {.attention_bias = Biases::by_key, .ignored = kGptOssIgnored}),
+    mixture("granitemoe", finish_granitemoe, {.attention_bias = Biases::by_key}),
     mixture("mixtral", finish_mixtral),
     mixture("olmoe", finish_olmoe, {.attention_bias = Biases::by_key}),
     mixture("qwen2_moe", finish_qwen2_moe),

@@ -322,7 +322,6 @@ const std::array kFamilies = {
     runs(biased_mlp(plain_decoder("gptj", kInterleavedWidth, finish_codegen))),
     runs(decoder("granite", kHalf, finish_granite)),
     decoder("granite_swa", kHalf, finish_granite_swa),
-    decoder("granitemoe", kHalf, finish_granite),
     decoder("granitemoehybrid", kHalf, finish_granitemoehybrid),
     runs(decoder("helium", kInterleaved, finish_helium)),
     runs(decoder("hunyuan_v1_dense", kHalf, finish_hunyuan)),
