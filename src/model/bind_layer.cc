@@ -91,7 +91,9 @@ class LayerBinder {
   }
 
  private:
-  [[nodiscard]] std::string name(std::string_view part) const { return place_.at + std::string(part); }
+  [[nodiscard]] std::string name(std::string_view part) const {
+    return places_.tensors.pick(place_.at, part);
+  }
   NormWeights norm(std::string_view part) { return places_.norm(name(part), spec_.norm, spec_.hidden); }
 
   // Three matrices of one tensor that holds them one after another.

@@ -69,8 +69,8 @@ struct LatentNames {
 };
 
 /// Names without ".weight" and ".bias"; "" = the family has none. Names of a layer stand behind `layers`, its
-/// index and a dot. "ln_attn|input_layernorm" is the first of the two that a checkpoint holds; a norm of
-/// queries or keys that ends in a dot has one tensor for each head, by its index.
+/// index and a dot. Of "ln_attn|input_layernorm" the first that a checkpoint holds counts; a norm of queries
+/// or keys with {} in its name has one tensor for each head.
 struct FamilyWeights {
   std::string_view family{};
   std::array<std::string_view, 2> prefixes{};  ///< with the head on top, and the bare model

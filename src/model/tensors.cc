@@ -52,6 +52,14 @@ Matrix alternate_rows(const Matrix& matrix, std::int64_t first) noexcept {
   return part;
 }
 
+std::string Tensors::pick(const std::string& at, std::string_view names) const {
+  const std::size_t bar = names.find('|');
+  const std::string first = at + std::string(names.substr(0, bar));
+  if (bar == std::string_view::npos || has(first + ".weight")) return first;
+  const std::string second = at + std::string(names.substr(bar + 1));
+  return has(second + ".weight") ? second : first;
+}
+
 const SourceTensor& Tensors::take(const std::string& name, std::initializer_list<Shape> shapes) {
   const SourceTensor* const found = weights_.source.find(name);
   const std::string expected = shape_text(*shapes.begin());
@@ -179,12 +187,15 @@ View<const float, 1> Tensors::every(View<const float, 1> values, std::int64_t fi
 }
 
 void Tensors::refuse_leftovers(const std::set<std::string, std::less<>>& passed_over,
-                               std::span<const std::string_view> endings) const {
+                               const FamilyWeights& names) const {
+  const auto passes = [&](const std::string& name) {
+    return std::any_of(names.not_weights.begin(), names.not_weights.end(),
+                       [&](std::string_view ending) { return name.ends_with(ending); }) ||
+           std::any_of(names.not_ours.begin(), names.not_ours.end(),
+                       [&](std::string_view beginning) { return name.starts_with(beginning); });
+  };
   for (const SourceTensor& tensor : weights_.source.tensors) {
-    if (taken_.contains(tensor.name) || passed_over.contains(tensor.name)) continue;
-    if (std::any_of(endings.begin(), endings.end(),
-                    [&](std::string_view ending) { return tensor.name.ends_with(ending); }))
-      continue;
+    if (taken_.contains(tensor.name) || passed_over.contains(tensor.name) || passes(tensor.name)) continue;
     throw SpecError(fmt::format("{}: {} {} is no part of a {} with {} layers", tensor.path, tensor.name,
                                 shape_text(tensor.shape), spec_.family, spec_.layers));
   }

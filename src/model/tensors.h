@@ -21,6 +21,8 @@ class Tensors {
       : spec_(spec), storage_(storage), weights_(weights) {}
 
   [[nodiscard]] bool has(const std::string& name) const { return weights_.source.find(name) != nullptr; }
+  /// `at` and the first name of "a|b" whose weight is there, the first of all where none is.
+  [[nodiscard]] std::string pick(const std::string& at, std::string_view names) const;
   /// The first of the shapes is the one that a message names.
   const SourceTensor& take(const std::string& name, std::initializer_list<Shape> shapes);
   /// [out, in] as it is to be multiplied.
@@ -41,7 +43,7 @@ class Tensors {
 
   /// Throws for a tensor that nobody took: it may be a part of the computation that Locant does not know.
   void refuse_leftovers(const std::set<std::string, std::less<>>& passed_over,
-                        std::span<const std::string_view> endings) const;
+                        const FamilyWeights& names) const;
 
  private:
   Matrix stored_as(const Matrix& source, LinearLayout layout);
