@@ -72,7 +72,7 @@ TEST(Weight, EveryTypeOfBlocksStaysWithinItsBudget) {
       single += budget;
     }
     const double whole = weight.rounding(0, count, values.data());
-    EXPECT_NEAR(whole, single, 1e-9 * single);
+    EXPECT_FLOAT_EQ(static_cast<float>(whole), static_cast<float>(single));
     EXPECT_GT(made_error, 0);
     const double normal = weight.rounding(0, made.width, values.data());
     RecordProperty(made.names[i], std::to_string(std::sqrt(normal / normal_error)));
