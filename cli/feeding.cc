@@ -12,7 +12,7 @@ namespace locant::cli {
 OpenedTokenizer tokenizer_for(const Prompt& prompt, const std::string& model, Host& host,
                               std::vector<Note>& notes) {
   try {
-    return host.open_tokenizer(directory_of(model));
+    return host.open_tokenizer(model);
   } catch (const FileError& error) {
     if (!prompt.texts.empty()) throw;
     notes.push_back({.text = fmt::format("pieces are left out: {}", error.what())});
@@ -22,7 +22,7 @@ OpenedTokenizer tokenizer_for(const Prompt& prompt, const std::string& model, Ho
 
 Rows encode(std::string_view command, Prompt prompt, const OpenedTokenizer& tokenizer) {
   Rows rows = std::move(prompt.ids);
-  if (!prompt.texts.empty() && !tokenizer.tokenizer) throw SpecError(tokenizer.why_not);
+  if (!prompt.texts.empty() && !tokenizer.why_not.empty()) throw SpecError(tokenizer.why_not);
   for (const std::string& text : prompt.texts) rows.push_back(tokenizer.tokenizer->encode(text));
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (rows[row].empty())
@@ -50,18 +50,25 @@ void require_positions_in_tables(const Model& model, const RowPositions& positio
 
 std::int64_t feed_rows(Session& session, const Rows& rows, const RowPositions& positions,
                        const LogitsReader& reader) {
-  std::vector<std::int64_t> ids;
-  for (const auto& row : rows) ids.insert(ids.end(), row.begin(), row.end());
-  const std::vector<std::int64_t> lengths = lengths_of(rows);
+  const FlatRows flat(rows);
   const std::vector<std::int64_t> at =
       positions.explicit_ids ? positions.concatenated() : std::vector<std::int64_t>{};
-  FeedCall call;
-  call.ids = ids;
-  call.row_tokens = lengths;
+  FeedCall call = flat.call();
   call.positions = at;
   call.axes = positions.axes;
   session.feed(call, LogitsOf::all, reader);
-  return static_cast<std::int64_t>(ids.size());
+  return static_cast<std::int64_t>(flat.ids.size());
+}
+
+FlatRows::FlatRows(const Rows& rows) : lengths(lengths_of(rows)) {
+  for (const auto& row : rows) ids.insert(ids.end(), row.begin(), row.end());
+}
+
+FeedCall FlatRows::call() const {
+  FeedCall call;
+  call.ids = ids;
+  call.row_tokens = lengths;
+  return call;
 }
 
 Tracing::Tracing(const std::string& path, const std::string& model) {

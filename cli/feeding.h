@@ -35,6 +35,14 @@ using LogitsReader = std::function<void(std::int64_t first, View<const float, 2>
 std::int64_t feed_rows(Session& session, const Rows& rows, const RowPositions& positions,
                        const LogitsReader& reader);
 
+/// Rows one behind the other, as calls take them.
+struct FlatRows {
+  explicit FlatRows(const Rows& rows);
+  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> lengths;
+  [[nodiscard]] FeedCall call() const;
+};
+
 /// The trace of a session, where one is asked for.
 class Tracing {
  public:

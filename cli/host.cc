@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "cli/arguments.h"
+#include "cli/memory.h"
 
 namespace locant::cli {
 namespace {
@@ -35,6 +36,10 @@ std::int64_t Host::peak_bytes() const {
 #else
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 #endif
+}
+
+std::optional<std::int64_t> Host::available_bytes() const {
+  return available_memory();
 }
 
 void Host::record(const RecordJob& job) {

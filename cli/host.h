@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,11 @@ class Host {
   [[nodiscard]] virtual std::string executable() const = 0;
   /// Largest resident memory of the process so far, bytes.
   [[nodiscard]] virtual std::int64_t peak_bytes() const;
-  [[nodiscard]] virtual OpenedTokenizer open_tokenizer(const std::string& directory) {
-    return locant::open_tokenizer(directory);
+  /// Memory that can still be taken, bytes; nothing where the system does not tell.
+  [[nodiscard]] virtual std::optional<std::int64_t> available_bytes() const;
+  /// `model` as locant::open_tokenizer() takes it.
+  [[nodiscard]] virtual OpenedTokenizer open_tokenizer(const std::string& model) {
+    return locant::open_tokenizer(model);
   }
   /// Records another runtime. Throws UsageError with the line that gets it where this host has none.
   virtual void record(const RecordJob& job);

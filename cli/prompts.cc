@@ -39,7 +39,7 @@ std::vector<std::vector<std::int64_t>> ids_of_file(std::string_view command, con
 
 }  // namespace
 
-std::vector<std::int64_t> parse_ids(std::string_view command, std::string_view list) {
+std::vector<std::int64_t> parse_ids(std::string_view command, std::string_view list, std::string_view flag) {
   std::vector<std::int64_t> ids;
   for (std::string_view rest = list;;) {
     const std::size_t comma = rest.find(',');
@@ -49,8 +49,8 @@ std::vector<std::int64_t> parse_ids(std::string_view command, std::string_view l
     std::int64_t id = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || end != word.data() + word.size()) {
-      throw UsageError(fmt::format("{}: --ids is whole numbers between commas, got {} at place {}", command,
-                                   in_quotes(word), ids.size()));
+      throw UsageError(fmt::format("{}: {} is whole numbers between commas, got {} at place {}", command,
+                                   flag, in_quotes(word), ids.size()));
     }
     ids.push_back(id);
     if (comma == std::string_view::npos) return ids;

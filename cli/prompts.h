@@ -18,8 +18,9 @@ struct Prompt {
 /// `command` is who says it. Throws UsageError, FileError, SpecError.
 [[nodiscard]] Prompt read_prompt(std::string_view command, const PromptFlags& flags);
 
-/// "1,2,3". Throws UsageError.
-[[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view command, std::string_view list);
+/// "1,2,3" of a flag. Throws UsageError.
+[[nodiscard]] std::vector<std::int64_t> parse_ids(std::string_view command, std::string_view list,
+                                                  std::string_view flag = "--ids");
 
 /// Positions of every token: [B][axes][T of the row].
 struct RowPositions {

@@ -49,26 +49,53 @@ OrderedJson loss_json(const Loss& loss) {
   return buckets;
 }
 
+OrderedJson pieces_json(const RunReport& report, const std::vector<std::int64_t>& ids) {
+  if (report.tokenizer == nullptr) return nullptr;
+  OrderedJson pieces = OrderedJson::array();
+  for (const std::int64_t id : ids) pieces.push_back(report.tokenizer->piece(id));
+  return pieces;
+}
+
+OrderedJson next_json(const RunReport& report, std::size_t row) {
+  const bool masked = report.scores.options().predicts == Predicts::itself;
+  OrderedJson next = OrderedJson::array();
+  for (const NextToken& candidate : report.scores.next[row]) {
+    OrderedJson one;
+    if (masked) one["token"] = candidate.token;
+    one["id"] = candidate.id;
+    one["piece"] = piece_or_null(report, candidate.id);
+    one["logit"] = json_number(static_cast<double>(candidate.logit));
+    one["prob"] = json_number(candidate.probability);
+    next.push_back(std::move(one));
+  }
+  return next;
+}
+
+OrderedJson embedding_json(const RunReport& report, std::size_t row) {
+  OrderedJson cosines = OrderedJson::array();
+  for (const double cosine : report.pooled->similarities(row)) cosines.push_back(json_number(cosine));
+  const std::string& file = report.options.embed_file;
+  return {{"file", file.empty() ? OrderedJson() : OrderedJson(file)},
+          {"pool", name_of(report.options.pool.value_or(Pool::mean))},
+          {"norm", json_number(report.pooled->norms()[row])},
+          {"cosine", std::move(cosines)}};
+}
+
 OrderedJson row_json(const RunReport& report, std::size_t row) {
   OrderedJson out;
+  if (report.encoder_rows != nullptr) {
+    out["encoder_ids"] = (*report.encoder_rows)[row];
+    out["encoder_pieces"] = pieces_json(report, (*report.encoder_rows)[row]);
+  }
   out["ids"] = report.rows[row];
   const auto& positions = report.positions.rows[row];
   out["positions"] = report.positions.axes == 1 ? OrderedJson(positions.front()) : OrderedJson(positions);
-  out["pieces"] = nullptr;
-  if (report.tokenizer != nullptr) {
-    out["pieces"] = OrderedJson::array();
-    for (const std::int64_t id : report.rows[row]) out["pieces"].push_back(report.tokenizer->piece(id));
-  }
+  out["pieces"] = pieces_json(report, report.rows[row]);
   out["logprobs"] = OrderedJson::array();
   for (const auto& value : report.scores.log_probabilities[row])
     out["logprobs"].push_back(number_or_null(value));
-  out["next"] = OrderedJson::array();
-  for (const NextToken& candidate : report.scores.next[row]) {
-    out["next"].push_back({{"id", candidate.id},
-                           {"piece", piece_or_null(report, candidate.id)},
-                           {"logit", json_number(static_cast<double>(candidate.logit))},
-                           {"prob", json_number(candidate.probability)}});
-  }
+  out["next"] = next_json(report, row);
+  if (report.pooled != nullptr) out["embedding"] = embedding_json(report, row);
   const RowContinuation& continuation = report.continuations[row];
   out["continuation"] = {
       {"ids", continuation.ids},
@@ -116,6 +143,15 @@ OrderedJson run_json(const RunReport& report) {
       {"generated_tokens", timing.generated_tokens},
       {"generated_tokens_per_s", number_or_null(rate(timing.generated_passes, timing.generated_s))},
       {"peak_bytes", timing.peak_bytes}};
+  out["memory"] = {{"weight_bytes", report.memory.weights},
+                   {"cache_bytes", report.memory.cache},
+                   {"workspace_bytes", report.memory.workspace},
+                   {"available_bytes", or_null(report.available)}};
+  if (report.windows) {
+    out["windows"] = {{"window", report.windows->window},
+                      {"stride", report.windows->stride},
+                      {"count", report.windows_read}};
+  }
   out["notes"] = OrderedJson::array();
   for (const Note& note : report.notes)
     out["notes"].push_back(

@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <set>
+#include <utility>
 
 namespace locant::cli {
 namespace {
 
 void require_distinct_outputs(const RunOptions& options) {
   std::set<std::string> seen;
-  for (const std::string* path : {&options.common.output, &options.logits_file, &options.trace_file}) {
+  for (const std::string* path :
+       {&options.common.output, &options.logits_file, &options.trace_file, &options.embed_file}) {
     if (!path->empty() && !seen.insert(*path).second) {
       throw UsageError(fmt::format("run: two answers would be written to {}", in_quotes(*path)));
     }
@@ -31,7 +34,81 @@ DType cache_dtype(const std::string& word) {
   return word == "bf16" ? DType::bf16 : DType::f32;
 }
 
+Pool pool_of(const std::string& word) {
+  require_one_of("run: --pool", word, {"mean", "cls", "last"});
+  if (word == "mean") return Pool::mean;
+  return word == "cls" ? Pool::cls : Pool::last;
+}
+
+double parse_number(std::string_view flag, const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end)
+    throw UsageError(fmt::format("run: {} is a number, got {}", flag, in_quotes(text)));
+  return value;
+}
+
+/// The flags of drawing, as they were written.
+struct SamplingFlags {
+  std::string temperature;
+  std::string top_k;
+  std::string top_p;
+  std::string seed;
+
+  void add_to(Arguments& arguments) {
+    arguments.value("--temperature", temperature, "draw tokens from softmax(logits / T); 0 = the best (0)")
+        ->type_name("T");
+    arguments.value("--top-k", top_k, "draw from the K best alone; 0 = all (0)")->type_name("K");
+    arguments.value("--top-p", top_p, "draw from the fewest that have this share of the probability (1)")
+        ->type_name("P");
+    arguments.value("--seed", seed, "of the draws (0)")->type_name("N");
+  }
+
+  [[nodiscard]] Sampling read() const {
+    Sampling sampling;
+    if (!temperature.empty()) sampling.temperature = parse_number("--temperature", temperature);
+    if (!top_k.empty()) sampling.top_k = parse_integer({"run", "--top-k", 0}, top_k);
+    if (!top_p.empty()) sampling.top_p = parse_number("--top-p", top_p);
+    if (!seed.empty()) sampling.seed = static_cast<std::uint64_t>(parse_integer({"run", "--seed", 0}, seed));
+    check_sampling(sampling);
+    if (sampling.temperature > 0) return sampling;
+    for (const auto& [flag, text] :
+         {std::pair("--top-k", &top_k), std::pair("--top-p", &top_p), std::pair("--seed", &seed)}) {
+      if (!text->empty()) throw UsageError(fmt::format("run: {} needs a --temperature above 0", flag));
+    }
+    return sampling;
+  }
+};
+
+/// What cannot be asked for together.
+void require_that_fits(const RunOptions& options) {
+  const auto refuse = [](std::string_view a, std::string_view b) {
+    throw UsageError(fmt::format("run: {} does not go with {}", a, b));
+  };
+  const std::string_view windowed = options.window > 0 ? "--window" : options.stride > 0 ? "--stride" : "";
+  if (!windowed.empty() && !options.loss) throw UsageError(fmt::format("run: {} needs --loss", windowed));
+  if (options.pool && options.embed_file.empty()) throw UsageError("run: --pool needs --embed");
+  const std::string_view alone = !options.embed_file.empty() ? "--embed" : windowed;
+  if (alone.empty()) return;
+  if (options.continue_tokens > 0) refuse(alone, "--continue");
+  if (!options.logits_file.empty()) refuse(alone, "--logits");
+  if (alone == "--embed") {
+    if (options.loss) refuse(alone, "--loss");
+    if (!options.decoder_ids.empty()) refuse(alone, "--decoder-ids");
+    return;
+  }
+  if (!options.trace_file.empty()) refuse(alone, "--trace");
+  if (!options.positions_file.empty()) refuse(alone, "--positions");
+  if (options.start != 0) refuse(alone, "--start");
+}
+
 }  // namespace
+
+std::string_view name_of(Pool pool) noexcept {
+  if (pool == Pool::mean) return "mean";
+  return pool == Pool::cls ? "cls" : "last";
+}
 
 bool PromptFlags::given() const noexcept {
   return !texts.empty() || !text_file.empty() || !ids.empty() || !ids_file.empty();
@@ -63,11 +140,17 @@ RunOptions read_run_options(Args args) {
   std::string top = "5";
   std::string weights = "as-stored";
   std::string cache = "f32";
+  std::string activations = "f32";
+  std::string window;
+  std::string stride;
+  std::string pool;
+  SamplingFlags sampling;
 
-  Arguments arguments("run", "Runs a model: text or ids -> logits, the next tokens, a greedy continuation.",
+  Arguments arguments("run", "Runs a model: text or ids -> logits, the next tokens, a continuation.",
                       {"locant run rope --text \"It is a truth\" --continue 40",
                        "locant run path/to/model --ids 1,2,3 --ids 4,5 --json"});
-  arguments.positional("MODEL", options.model, "Hugging Face directory or a bundled model (rope)");
+  arguments.positional("MODEL", options.model,
+                       "Hugging Face directory, a .gguf or .bin file, or a bundled model (rope)");
   options.prompt.add_to(arguments);
   arguments
       .value("--pad", pad,
@@ -77,7 +160,9 @@ RunOptions read_run_options(Args args) {
                                                  "position ids as .npy, [T], [B,T] or [axes,B,T]");
   const CLI::Option* first =
       arguments.value("--start", start, "position of the first token (0)")->type_name("N");
-  arguments.value("--continue", tokens, "tokens to add, greedy (0)")->type_name("N");
+  arguments.value("--continue", tokens, "tokens to add, the best ones unless a temperature is given (0)")
+      ->type_name("N");
+  sampling.add_to(arguments);
   arguments.value("--top", top, "candidates shown for the next token (5)")->type_name("K");
   arguments
       .value("--logits", options.logits_file,
@@ -90,7 +175,23 @@ RunOptions read_run_options(Args args) {
   arguments.value("--weights", weights, "weights in memory: as-stored, f32, f16 or bf16 (as-stored)")
       ->type_name("DTYPE");
   arguments.value("--cache", cache, "keys and values in memory: f32, f16 or bf16 (f32)")->type_name("DTYPE");
+  arguments
+      .value("--activations", activations, "arithmetic of products with blocks of a .gguf: f32 or int8 (f32)")
+      ->type_name("KIND");
   arguments.flag("--loss", options.loss, "mean negative log-likelihood in nats, per row and by position");
+  arguments.value("--window", window, "score the loss in windows of N tokens (the configured length)")
+      ->type_name("N");
+  arguments.value("--stride", stride, "tokens from one window to the next (half a window)")->type_name("N");
+  arguments
+      .value("--embed", options.embed_file,
+             "write one vector a row, pooled hidden states: .npy f32 [B,hidden]")
+      ->type_name("F");
+  arguments.value("--pool", pool, "how: mean of the row's tokens, cls (the first) or last (mean)")
+      ->type_name("KIND");
+  arguments
+      .values("--decoder-ids", options.decoder_ids,
+              "a decoder's first tokens beside an encoder, which reads the prompt; once, or once a row")
+      ->type_name("IDS");
   arguments.add_common(options.common);
   arguments.parse(args);
 
@@ -110,6 +211,13 @@ RunOptions read_run_options(Args args) {
   options.threads = threads_of("run", options.common);
   options.load.weights = weight_storage(weights);
   options.cache = cache_dtype(cache);
+  require_one_of("run: --activations", activations, {"f32", "int8"});
+  options.load.activations = activations == "int8" ? Activations::int8 : Activations::f32;
+  options.sampling = sampling.read();
+  if (!window.empty()) options.window = parse_integer({"run", "--window", 2, kFarthest}, window);
+  if (!stride.empty()) options.stride = parse_integer({"run", "--stride", 1, kFarthest}, stride);
+  if (!pool.empty()) options.pool = pool_of(pool);
+  require_that_fits(options);
   if (!options.load.recipe.empty()) (void)find_recipe(options.load.recipe);
   if (options.model.empty()) options.model = "rope";
   return options;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ struct PromptFlags {
   void require_one_kind(std::string_view command) const;
 };
 
+/// How the hidden states of a row become one vector: their mean, the first token's, the last token's.
+enum class Pool : std::uint8_t { mean, cls, last };
+
 struct RunOptions {
   CommonFlags common;
   std::string model;
@@ -34,14 +38,22 @@ struct RunOptions {
   std::string positions_file;
   std::int64_t start = 0;
   std::int64_t continue_tokens = 0;
+  Sampling sampling;
   std::int64_t top = 0;
   std::string logits_file;
   std::string trace_file;
   LoadOptions load;
   DType cache = DType::f32;
   bool loss = false;
+  std::int64_t window = 0;               ///< of the loss, in tokens; 0 = none was given
+  std::int64_t stride = 0;               ///< 0 = none was given
+  std::string embed_file;                ///< "" = none
+  std::optional<Pool> pool;              ///< none was given
+  std::vector<std::string> decoder_ids;  ///< rows of a decoder beside an encoder
   int threads = 1;
 };
+
+[[nodiscard]] std::string_view name_of(Pool pool) noexcept;
 
 /// Throws UsageError, HelpAsked and SpecError (an unknown recipe).
 [[nodiscard]] RunOptions read_run_options(Args args);

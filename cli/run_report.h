@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "cli/answer.h"
+#include "cli/memory.h"
+#include "cli/pooling.h"
 #include "cli/prompts.h"
 #include "cli/run_options.h"
 #include "cli/scores.h"
+#include "cli/windows.h"
 #include "locant/model.h"
 #include "locant/text.h"
 
@@ -19,7 +22,7 @@ namespace locant::cli {
 struct RowContinuation {
   std::vector<std::int64_t> ids;
   std::string text;             ///< "" without a tokenizer
-  std::string stop = "length";  ///< length, end_token, not_finite
+  std::string stop = "length";  ///< length, end_token, not_finite, interrupted
 };
 
 struct Timing {
@@ -45,6 +48,12 @@ struct RunReport {
   std::vector<RowContinuation> continuations;
   std::vector<Note> notes;
   Timing timing;
+  const std::vector<std::vector<std::int64_t>>* encoder_rows = nullptr;  ///< beside a decoder's `rows`
+  const PooledStates* pooled = nullptr;
+  std::optional<Windows> windows{};  ///< the loss was scored in these
+  std::int64_t windows_read = 0;
+  MemoryNeed memory{};
+  std::optional<std::int64_t> available{};  ///< bytes, before the session was opened
 };
 
 /// Names of the position mechanisms of a model, each once, in the order they stand in.
@@ -52,7 +61,7 @@ struct RunReport {
 
 [[nodiscard]] OrderedJson run_json(const RunReport& report);
 
-/// The model's line, the tokens, the next tokens and the loss.
+/// The model's line, the tokens, the next or masked tokens, the vectors and the loss.
 void write_prompt_text(const RunReport& report, Answer& answer);
 /// In front of a row's continuation.
 void write_continuation_head(const RunReport& report, std::size_t row, Answer& answer);

@@ -93,16 +93,31 @@ void write_tokens(const RunReport& report, std::size_t width, Answer& answer) {
 }
 
 void write_next(const RunReport& report, std::size_t row, std::size_t width, Answer& answer) {
-  if (report.scores.next[row].empty()) return;
   std::ostream& out = answer.stream();
   const Style& style = answer.style();
-  out << fmt::format("\n{}next{:>10}{}  {:>9} {:>9}{}\n", style.bold, "id",
-                     report.tokenizer == nullptr ? "" : "  " + pad_to("piece", width), "logit", "p",
-                     style.off);
+  const bool masked = report.scores.options().predicts == Predicts::itself;
+  std::int64_t token = -1;
   for (const NextToken& candidate : report.scores.next[row]) {
+    if (candidate.token != token) {
+      token = candidate.token;
+      const std::string which = masked ? fmt::format("masked token {} of row {}\n", token, row) : "";
+      out << fmt::format("\n{}{}{}{:>10}{}  {:>9} {:>9}{}\n", style.bold, which, masked ? "    " : "next",
+                         "id", report.tokenizer == nullptr ? "" : "  " + pad_to("piece", width), "logit", "p",
+                         style.off);
+    }
     out << fmt::format("{:>4}{:>10}{}  {:>9.4f} {:>9.4f}\n", row, candidate.id,
                        piece_column(report, candidate.id, width), candidate.logit, candidate.probability);
   }
+}
+
+void write_vector(const RunReport& report, std::size_t row, Answer& answer) {
+  const PooledStates& pooled = *report.pooled;
+  std::string text =
+      fmt::format("\nvector of row {}: {} wide, pooled by {}, norm {:.6g}\n", row, pooled.width(),
+                  name_of(report.options.pool.value_or(Pool::mean)), pooled.norms()[row]);
+  const std::vector<double> cosines = pooled.similarities(row);
+  if (cosines.size() > 1) text += fmt::format("  cosine to the rows: {:.4f}\n", fmt::join(cosines, ", "));
+  answer.stream() << text;
 }
 
 void write_loss(const RunReport& report, std::size_t row, Answer& answer) {
@@ -112,7 +127,11 @@ void write_loss(const RunReport& report, std::size_t row, Answer& answer) {
     out << fmt::format("\nloss of row {}: none, a row of one token predicts nothing\n", row);
     return;
   }
-  out << fmt::format("\nloss of row {}: {:.6f} nats a token over {} tokens\n", row, loss->mean, loss->tokens);
+  const std::string windows = report.windows ? fmt::format(", in windows of {}, stride {}",
+                                                           report.windows->window, report.windows->stride)
+                                             : "";
+  out << fmt::format("\nloss of row {}: {:.6f} nats a token over {} tokens{}\n", row, loss->mean,
+                     loss->tokens, windows);
   for (const LossBucket& bucket : loss->buckets) {
     const std::string from = bucket.from == INT64_MIN ? "" : std::to_string(bucket.from);
     out << fmt::format("  positions {:>7} - {:<7} {:>9.6f} over {} tokens\n", from, bucket.to, bucket.loss,
@@ -127,6 +146,8 @@ void write_prompt_text(const RunReport& report, Answer& answer) {
   const std::size_t width = piece_width(report);
   write_tokens(report, width, answer);
   for (std::size_t row = 0; row < report.rows.size(); ++row) write_next(report, row, width, answer);
+  for (std::size_t row = 0; row < report.rows.size() && report.pooled != nullptr; ++row)
+    write_vector(report, row, answer);
   if (report.options.loss) {
     for (std::size_t row = 0; row < report.rows.size(); ++row) write_loss(report, row, answer);
   }

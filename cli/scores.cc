@@ -25,14 +25,14 @@ View<const float, 1> row_of(View<const float, 2> logits, std::int64_t row) {
 }
 
 /// The k largest logits with their probabilities; NaN never among them.
-std::vector<NextToken> best(View<const float, 1> logits, std::int64_t k) {
+std::vector<NextToken> best(View<const float, 1> logits, std::int64_t k, std::int64_t token) {
   std::vector<Candidate> found(static_cast<std::size_t>(std::min(k, logits.extent(0))));
   found.resize(top_candidates(logits, found));
   const double total = log_sum_exp(logits);
   std::vector<NextToken> tokens;
   for (const Candidate& candidate : found) {
     const double logit = static_cast<double>(candidate.logit);
-    tokens.push_back({candidate.id, candidate.logit, std::exp(logit - total)});
+    tokens.push_back({token, candidate.id, candidate.logit, std::exp(logit - total)});
   }
   return tokens;
 }
@@ -72,11 +72,12 @@ void PromptScores::read(std::int64_t first_token, View<const float, 2> some, Thr
     const PlaceInRow place = places_[static_cast<std::size_t>(first_token + i)];
     const auto& ids = rows_[static_cast<std::size_t>(place.row)];
     const View<const float, 1> row = row_of(some, i);
-    const auto following = static_cast<std::size_t>(place.token + 1);
+    const auto about =
+        static_cast<std::size_t>(place.token + (options_.predicts == Predicts::following ? 1 : 0));
     finite[static_cast<std::size_t>(i)] = all_finite(row) ? 1 : 0;
-    if (following < ids.size()) {
-      log_probabilities[static_cast<std::size_t>(place.row)][following] =
-          static_cast<double>(row(ids[following])) - log_sum_exp(row);
+    if (about < ids.size()) {
+      log_probabilities[static_cast<std::size_t>(place.row)][about] =
+          static_cast<double>(row(ids[about])) - log_sum_exp(row);
     }
     if (options_.keep_logits) {
       const std::int64_t column =
@@ -87,14 +88,27 @@ void PromptScores::read(std::int64_t first_token, View<const float, 2> some, Thr
   });
   for (std::int64_t i = 0; i < count; ++i) {
     const PlaceInRow place = places_[static_cast<std::size_t>(first_token + i)];
-    const auto row = static_cast<std::size_t>(place.row);
     if (finite[static_cast<std::size_t>(i)] == 0 && !first_non_finite) first_non_finite = place;
-    if (place.token + 1 != static_cast<std::int64_t>(rows_[row].size())) continue;
-    const View<const float, 1> last = row_of(some, i);
-    next[row] = best(last, std::max<std::int64_t>(options_.top, 1));
-    if (!next[row].empty()) choice[row] = next[row].front().id;
-    next[row].resize(std::min(next[row].size(), static_cast<std::size_t>(options_.top)));
+    take_next(place, row_of(some, i));
   }
+}
+
+void PromptScores::take_next(PlaceInRow place, View<const float, 1> of_token) {
+  const auto row = static_cast<std::size_t>(place.row);
+  const auto& ids = rows_[row];
+  if (options_.predicts == Predicts::itself) {
+    if (options_.mask != ids[static_cast<std::size_t>(place.token)]) return;
+    const std::vector<NextToken> found = best(of_token, options_.top, place.token);
+    next[row].insert(next[row].end(), found.begin(), found.end());
+    return;
+  }
+  if (place.token + 1 != static_cast<std::int64_t>(ids.size())) return;
+  next[row] = best(of_token, std::max<std::int64_t>(options_.top, 1), place.token);
+  if (!next[row].empty()) {
+    choice[row] = options_.sampling.temperature == 0 ? next[row].front().id
+                                                     : choose(of_token, options_.sampling, place.row, 0);
+  }
+  next[row].resize(std::min(next[row].size(), static_cast<std::size_t>(options_.top)));
 }
 
 std::optional<Loss> loss_of(std::span<const std::optional<double>> log_probabilities,

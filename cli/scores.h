@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "locant/core.h"
+#include "locant/model.h"
 #include "locant/positions.h"
 #include "locant/threads.h"
 
 namespace locant::cli {
 
 struct NextToken {
+  std::int64_t token = 0;  ///< index in its row of the token whose logits these are
   std::int64_t id = 0;
   float logit = 0;
   double probability = 0;
@@ -25,6 +27,9 @@ struct PlaceInRow {
   std::int64_t token = 0;
 };
 
+/// What the logits of a token are about: the token behind it, or the token that stands there (masked-LM).
+enum class Predicts : std::uint8_t { following, itself };
+
 /// Reads the logits of a whole prompt as they come.
 class PromptScores {
  public:
@@ -32,21 +37,27 @@ class PromptScores {
     std::int64_t top = 0;
     bool keep_logits = false;
     Padding padding = Padding::left;  ///< of the kept logits
+    Predicts predicts = Predicts::following;
+    Sampling sampling{};                 ///< of the choice
+    std::optional<std::int64_t> mask{};  ///< masked-LM: candidates are given where this id stands
   };
   /// `rows` must outlive the object.
   PromptScores(const std::vector<std::vector<std::int64_t>>& rows, std::int64_t vocab,
                const Options& options);
   void read(std::int64_t first_token, View<const float, 2> logits, ThreadPool& pool);
+  [[nodiscard]] const Options& options() const noexcept { return options_; }
 
-  /// [B][T], nothing for the first token of a row.
+  /// [B][T], nothing for the first token of a row that is predicted by those before it.
   std::vector<std::vector<std::optional<double>>> log_probabilities;
-  std::vector<std::vector<NextToken>> next;  ///< [B][top]
-  std::vector<std::int64_t> choice;          ///< [B] greedy; -1 where no logit is comparable
+  std::vector<std::vector<NextToken>> next;  ///< [B][top], [B][masks * top]
+  std::vector<std::int64_t> choice;          ///< [B] token of step 0; -1 where no logit is comparable
   std::optional<PlaceInRow> first_non_finite;
   std::vector<float> logits;  ///< [B, width, V] when kept, NaN in padding
   std::int64_t width = 0;
 
  private:
+  void take_next(PlaceInRow place, View<const float, 1> logits);
+
   const std::vector<std::vector<std::int64_t>>& rows_;
   std::int64_t vocab_;
   Options options_;

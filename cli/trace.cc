@@ -10,6 +10,7 @@
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "cli/feeding.h"
+#include "cli/memory.h"
 #include "cli/models.h"
 #include "cli/prompts.h"
 #include "cli/scores.h"
@@ -124,14 +125,6 @@ void record_other(const TraceFlags& flags, const std::string& path, Rows rows, H
   host.record(job);
 }
 
-std::string bytes_text(std::int64_t bytes) {
-  const auto count = static_cast<double>(bytes);
-  if (bytes < 1000) return fmt::format("{} bytes", bytes);
-  if (bytes < 1'000'000) return fmt::format("{:.1f} kB", count / 1e3);
-  return bytes < 1'000'000'000 ? fmt::format("{:.1f} MB", count / 1e6)
-                               : fmt::format("{:.1f} GB", count / 1e9);
-}
-
 void write_answer(const TraceFlags& flags, double seconds, Answer& answer) {
   const TraceReader trace(flags.trace);
   const auto tensors = static_cast<std::int64_t>(trace.names().size());
@@ -157,7 +150,7 @@ void write_answer(const TraceFlags& flags, double seconds, Answer& answer) {
 int trace_command(Args args, Host& host) {
   const TraceFlags flags = parse(args);
   Answer answer(host, flags.common);
-  const std::string path = find_model(flags.model, host);
+  const std::string path = find_model_file(flags.model, host);
   check_writable(flags.trace);
   Progress progress(host, flags.common);
   progress.show("loading " + one_line(path));

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,8 +76,7 @@ class Model:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """Ids to text and back. SpecError with the reason when there is none."""
-        path = Path(self.path)
-        return open_tokenizer(path if path.is_dir() else path.parent)
+        return open_tokenizer(self.path)
 
     def open(self, capacity: int, *, rows: int | None = None, cache: str = "f32") -> Session:
         """A session for up to `capacity` tokens a row; see Session.forward(). `cache`: "f32", "f16" or "bf16"."""
@@ -107,16 +105,37 @@ class Model:
             single = len(ids.shape) == 1
         return answer[0] if single else answer
 
-    def generate(self, ids: Any, tokens: int, *, end_tokens: Sequence[int] | None = None) -> list[list[int]]:
-        """Greedy continuation of every row by up to `tokens` ids; a row ends after one of `end_tokens` (None: those of
-        the config). Returns the new ids, a list a row.
+    def generate(
+        self,
+        ids: Any,
+        tokens: int,
+        *,
+        end_tokens: Sequence[int] | None = None,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 0,
+    ) -> list[list[int]]:
+        """Continuation of every row by up to `tokens` ids; a row ends after one of `end_tokens` (None: those of the
+        config). Returns the new ids, a list a row.
+
+        `temperature` 0: the largest logit. Else softmax(logit / temperature) of the `top_k` largest (0 = all), of which
+        the fewest whose probabilities sum to `top_p` are kept. A draw depends on `seed`, row and step alone.
         """
         ends = self.spec.eos if end_tokens is None else end_tokens
-        return self.loaded.generate_rows(rows_of(ids), tokens, [int(one) for one in ends])
+        return self.loaded.generate_rows(
+            rows_of(ids),
+            tokens,
+            [int(one) for one in ends],
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+        )
 
-    def continue_text(self, text: str, tokens: int) -> str:
-        """The text that follows `text`, greedily, without it."""
-        return self.tokenizer.decode(self.generate(self.tokenizer.encode(text), tokens)[0])
+    def continue_text(self, text: str, tokens: int, **sampling: Any) -> str:
+        """The text that follows `text`, without it; `sampling` as in generate()."""
+        return self.tokenizer.decode(self.generate(self.tokenizer.encode(text), tokens, **sampling)[0])
 
     def __repr__(self) -> str:
         return f"<locant.Model: {self.spec.family}, {self.spec.layers} layers, {self.parameters} parameters>"
@@ -128,13 +147,16 @@ def load(
     recipe: str | None = None,
     run_dtype: str = "f32",
     weights: str = "as_stored",
+    activations: str = "f32",
     threads: int | None = None,
 ) -> Model:
-    """Loads a Hugging Face directory or a bundled model ("rope", "alibi", "learned", "sinusoidal").
+    """Loads a Hugging Face directory, a .gguf or llama2.c .bin file, or a bundled model ("rope", "alibi", "learned",
+    "sinusoidal").
 
     `recipe`: whose meaning; None = the one the checkpoint was published for. `run_dtype`: the dtype whose rounding of
-    constants is imitated. `weights`: kept "as_stored", "f32", "f16" or "bf16". `threads`: None = shared ones. FileError
+    constants is imitated. `weights`: kept "as_stored", "f32", "f16" or "bf16".
+    `activations`: arithmetic of products with blocks of a GGUF file, "f32" or "int8". `threads`: None = shared ones. FileError
     and SpecError name the file, the tensor and what was expected.
     """
     found = find_model(path)
-    return Model(_locant.load(found, recipe or "", run_dtype, weights, threads), found)
+    return Model(_locant.load(found, recipe or "", run_dtype, weights, activations, threads), found)

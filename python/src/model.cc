@@ -20,12 +20,21 @@ WeightStorage storage_named(std::string_view name) {
   throw SpecError(fmt::format("load: weights are kept as_stored, f32, f16 or bf16, got \"{}\"", name));
 }
 
+Activations activations_named(std::string_view name) {
+  if (name == "f32") return Activations::f32;
+  if (name == "int8") return Activations::int8;
+  throw SpecError(fmt::format("load: activations are f32 or int8, got \"{}\"", name));
+}
+
 LoadedModel load(const std::string& path, const std::string& recipe, std::string_view run_dtype,
-                 std::string_view weights, std::optional<int> count) {
+                 std::string_view weights, std::string_view activations, std::optional<int> count) {
   LoadedModel loaded;
   loaded.pool = count ? std::make_shared<ThreadPool>(*count) : threads();
   const LoadOptions options{
-      .recipe = recipe, .run_dtype = dtype_named(run_dtype), .weights = storage_named(weights)};
+      .recipe = recipe,
+      .run_dtype = dtype_named(run_dtype),
+      .weights = storage_named(weights),
+      .activations = activations_named(activations)};
   const nb::gil_scoped_release released;
   loaded.model = Model::load(path, options, *loaded.pool);
   return loaded;
@@ -34,7 +43,8 @@ LoadedModel load(const std::string& path, const std::string& recipe, std::string
 using Rows = std::vector<std::vector<std::int64_t>>;
 
 Rows generate(const LoadedModel& self, const Rows& prompts, std::int64_t tokens,
-              const std::vector<std::int64_t>& end_tokens) {
+              const std::vector<std::int64_t>& end_tokens, const Sampling& sampling) {
+  check_sampling(sampling);
   if (tokens < 0) throw SpecError(fmt::format("generate: tokens are 0 or more, got {}", tokens));
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> lengths;
@@ -55,11 +65,12 @@ Rows generate(const LoadedModel& self, const Rows& prompts, std::int64_t tokens,
                   for (std::int64_t i = 0; i < logits.extent(0); ++i) {
                     const View<const float, 1> one(logits.data_handle() + i * logits.stride(0),
                                                    {logits.extent(1)});
-                    first[static_cast<std::size_t>(row + i)] = choose_greedy(one);
+                    first[static_cast<std::size_t>(row + i)] = choose(one, sampling, row + i, 0);
                   }
                 });
   Rows rows;
-  const ContinueOptions options{.tokens = tokens, .first = first, .end_tokens = end_tokens};
+  const ContinueOptions options{
+      .tokens = tokens, .first = first, .end_tokens = end_tokens, .sampling = sampling};
   for (Continuation& one : continue_rows(*session, options, [](std::int64_t, std::int64_t) {}))
     rows.push_back(std::move(one.ids));
   return rows;
@@ -103,10 +114,19 @@ void bind_model(nb::module_& m) {
           "A session for up to `capacity` tokens a row; `rows` = B, else that of the first call (1 for a "
           "cache in\n"
           "f16 or bf16). IndexError past a table's end.")
-      .def("generate_rows", generate, nb::arg("ids"), nb::arg("tokens"), nb::arg("end_tokens"),
-           nb::call_guard<nb::gil_scoped_release>());
+      .def(
+          "generate_rows",
+          [](const LoadedModel& l, const Rows& ids, std::int64_t tokens,
+             const std::vector<std::int64_t>& end_tokens, double temperature, std::int64_t top_k,
+             double top_p, std::uint64_t seed) {
+            return generate(l, ids, tokens, end_tokens,
+                            {.temperature = temperature, .top_k = top_k, .top_p = top_p, .seed = seed});
+          },
+          nb::arg("ids"), nb::arg("tokens"), nb::arg("end_tokens"), nb::kw_only(),
+          nb::arg("temperature") = 0.0, nb::arg("top_k") = 0, nb::arg("top_p") = 1.0, nb::arg("seed") = 0,
+          nb::call_guard<nb::gil_scoped_release>());
   m.def("load", load, nb::arg("path"), nb::arg("recipe"), nb::arg("run_dtype"), nb::arg("weights"),
-        nb::arg("threads").none());
+        nb::arg("activations"), nb::arg("threads").none());
   m.def(
       "runnable_families",
       [] {

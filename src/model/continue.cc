@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choice of the next token and continuation of a batch: rows end on their own, the others go on.
+// Continuation of a batch: rows end on their own, the others go on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "locant/model.h"
 #include "locant/ops.h"
+#include "model/sample.h"
 
 namespace locant {
 
@@ -31,15 +32,18 @@ std::vector<Continuation> continue_rows(Session& session, const ContinueOptions&
   if (options.tokens < 0) {
     throw SpecError(fmt::format("run: the tokens to add must be 0 or more, got {}", options.tokens));
   }
+  Sampler sampler(options.sampling);
   std::vector<Continuation> result(rows);
   std::vector<std::int64_t> next(options.first.begin(), options.first.end());
   std::vector<std::int64_t> ids(rows), row_tokens(rows), fed(rows);
   for (Continuation& row : result) row.ids.reserve(static_cast<std::size_t>(options.tokens));
   std::vector<bool> going(rows, options.tokens > 0);
+  std::int64_t step = 0;
   const LogitsReader choose = [&](std::int64_t first, View<const float, 2> logits) {
     for (std::int64_t i = 0; i < logits.extent(0); ++i) {
       const View<const float, 1> row(&logits(i, 0), {logits.extent(1)});
-      next[static_cast<std::size_t>(fed[static_cast<std::size_t>(first + i)])] = choose_greedy(row);
+      const std::int64_t of = fed[static_cast<std::size_t>(first + i)];
+      next[static_cast<std::size_t>(of)] = sampler.choose(row, of, step);
     }
   };
   while (true) {
@@ -64,6 +68,12 @@ std::vector<Continuation> continue_rows(Session& session, const ContinueOptions&
       }
     }
     if (count == 0) return result;
+    if (options.interrupt != nullptr && options.interrupt->load(std::memory_order_relaxed)) {
+      for (std::size_t i = 0; i < count; ++i)
+        result[static_cast<std::size_t>(fed[i])].stop = Stop::interrupted;
+      return result;
+    }
+    ++step;
     session.feed({.ids = std::span(ids).first(count), .row_tokens = row_tokens, .positions = {}},
                  LogitsOf::last_of_row, choose);
   }
