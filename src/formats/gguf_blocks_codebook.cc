@@ -23,10 +23,11 @@ void iq4_nl(const std::byte* block, float* out) noexcept {
 }
 
 void iq4_xs(const std::byte* block, float* out) noexcept {
+  const std::byte* values = block + 8;
   const float d = half_at(block);
   for (int group = 0; group < 8; ++group) {
     const float scale = d * static_cast<float>(iq4_xs_scale_at(block, group));
-    for (int i = 0; i < 32; ++i) *out++ = scale * from(kUneven, block + 8 + 16 * group, i);
+    for (int i = 0; i < 32; ++i) *out++ = scale * from(kUneven, values + 16 * std::ptrdiff_t{group}, i);
   }
 }
 

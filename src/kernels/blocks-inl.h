@@ -8,6 +8,8 @@
 #define LOCANT_KERNELS_BLOCKS_INL_H_
 #endif
 
+#include "hwy/cache_control.h"
+#include "kernels/project.h"
 #include "kernels/unpack-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -42,6 +44,30 @@ inline void unpack(GgmlType type, const std::uint8_t* bytes, std::size_t count, 
       return unpack_q5_k(bytes, count, to);
     default:
       return unpack_q6_k(bytes, count, to);
+  }
+}
+
+// Four rows of a weight of blocks from column k on. Rows past the end repeat the last one.
+struct FourRows {
+  const std::uint8_t* at[4];
+};
+HWY_INLINE FourRows four_rows(const ProjectBlock& b, std::int64_t n, std::int64_t k) {
+  FourRows rows;
+  const std::int64_t elements = block_elements(b.type);
+  const std::int64_t bytes = block_bytes(b.type);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const std::int64_t element = HWY_MIN(n + i, b.rows - 1) * b.weight_stride + k;
+    rows.at[i] = static_cast<const std::uint8_t*>(b.weight) + element / elements * bytes;
+  }
+  return rows;
+}
+// Asks for `count` elements of four rows: spans of many rows are too short for the machine to see them
+// coming.
+HWY_INLINE void ask_for(const ProjectBlock& b, std::int64_t n, std::int64_t k, std::int64_t count) {
+  const FourRows rows = four_rows(b, n, k);
+  const std::int64_t bytes = count / block_elements(b.type) * block_bytes(b.type);
+  for (const std::uint8_t* row : rows.at) {
+    for (std::int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(row + i);
   }
 }
 

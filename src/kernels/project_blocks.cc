@@ -42,25 +42,25 @@ HWY_INLINE void dot_spans(const float* x, const Span* w, std::size_t count, floa
 }
 
 template <class G>
-HWY_INLINE void one_token(const ProjectBlock& b, std::int64_t k, std::size_t count,
-                          const std::uint8_t* const* rows, float* acc) {
+HWY_INLINE void one_token(const ProjectBlock& b, const FourRows& rows, std::int64_t k, std::size_t count,
+                          float* acc) {
   Span spans[4];
   float sums[4];
-  for (int i = 0; i < 4; ++i) unpack(b.type, rows[i], count, spans[i]);
+  for (int i = 0; i < 4; ++i) unpack(b.type, rows.at[i], count, spans[i]);
   dot_spans<G>(b.x + k, spans, count, sums);
   add_sums(k, 4, sums, acc);
 }
 
 template <class G>
-HWY_INLINE void more_tokens(const ProjectBlock& b, std::int64_t k, std::size_t count,
-                            const std::uint8_t* const* rows, float* acc) {
+HWY_INLINE void more_tokens(const ProjectBlock& b, const FourRows& rows, std::int64_t k, std::size_t count,
+                            float* acc) {
   const F d;
   HWY_ALIGN float panel[4 * kColumns];
   const float* w[4];
   Span span;
   for (int i = 0; i < 4; ++i) {
     float* to = panel + i * kColumns;
-    unpack(b.type, rows[i], count, span);
+    unpack(b.type, rows.at[i], count, span);
     each_value<G>(span, count, [&](std::size_t at, V values) { hn::Store(values, d, to + at); });
     w[i] = to;
   }
@@ -69,26 +69,24 @@ HWY_INLINE void more_tokens(const ProjectBlock& b, std::int64_t k, std::size_t c
 
 void ProjectBlocks(const ProjectBlock& b) {
   HWY_ALIGN float acc[kProjectTokens * 4];
-  const auto* weight = static_cast<const std::uint8_t*>(b.weight);
-  const std::int64_t elements = block_elements(b.type);
-  const std::int64_t bytes = block_bytes(b.type);
   with_groups(b.type, [&](auto groups) {
     using G = decltype(groups);
     for (std::int64_t n = 0; n < b.rows; n += 4) {
-      const std::int64_t live = HWY_MIN(b.rows - n, std::int64_t{4});
       for (std::int64_t k = 0; k < b.columns; k += kColumns) {
-        const std::size_t count = index(HWY_MIN(b.columns - k, kColumns));
-        const std::uint8_t* rows[4];
-        // Rows past the end repeat the last one; their sums are dropped.
-        for (std::int64_t i = 0; i < 4; ++i) {
-          rows[i] = weight + ((n + HWY_MIN(i, live - 1)) * b.weight_stride + k) / elements * bytes;
+        const std::int64_t count = HWY_MIN(b.columns - k, kColumns);
+        const FourRows rows = four_rows(b, n, k);
+        if (k + kColumns < b.columns) {
+          ask_for(b, n, k + kColumns, HWY_MIN(b.columns - k - kColumns, kColumns));
+        } else if (n + 4 < b.rows) {
+          ask_for(b, n + 4, 0, HWY_MIN(b.columns, kColumns));
         }
         if (b.tokens == 1) {
-          one_token<G>(b, k, count, rows, acc);
+          one_token<G>(b, rows, k, index(count), acc);
         } else {
-          more_tokens<G>(b, k, count, rows, acc);
+          more_tokens<G>(b, rows, k, index(count), acc);
         }
       }
+      const std::int64_t live = HWY_MIN(b.rows - n, std::int64_t{4});
       for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, n, live, acc + t * 4);
     }
   });

@@ -173,16 +173,13 @@ void tokens_of(const ProjectBlock& b, std::int64_t first, std::int64_t tokens) {
   Rounded x;
   Span spans[4];
   HWY_ALIGN float acc[kRoundedTokens * kProjectRows];
-  const auto* weight = static_cast<const std::uint8_t*>(b.weight);
-  const std::int64_t elements = block_elements(b.type);
   for (std::int64_t k = 0; k < b.columns; k += kColumns) {
     const std::size_t count = index(HWY_MIN(b.columns - k, kColumns));
     for (std::int64_t t = 0; t < tokens; ++t) round_span<G>(b.x + (first + t) * b.x_stride + k, count, t, x);
     for (std::int64_t n = 0; n < b.rows; n += 4) {
-      for (std::int64_t i = 0; i < 4; ++i) {  // rows past the end repeat the last one
-        const std::int64_t at = HWY_MIN(n + i, b.rows - 1) * b.weight_stride + k;
-        unpack(b.type, weight + at / elements * block_bytes(b.type), count, spans[i]);
-      }
+      const FourRows rows = four_rows(b, n, k);
+      if (n + 4 < b.rows) ask_for(b, n + 4, k, static_cast<std::int64_t>(count));
+      for (int i = 0; i < 4; ++i) unpack(b.type, rows.at[i], count, spans[i]);
       std::int64_t t = 0;
       for (; t + kTile <= tokens; t += kTile) add_rounded<G, kTile>(x, t, spans, k, count, acc + n);
       for (; t < tokens; ++t) add_rounded<G, 1>(x, t, spans, k, count, acc + n);

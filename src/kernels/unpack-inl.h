@@ -112,10 +112,14 @@ struct SmallQ41 {
     }
   }
 };
-// Bit i of 32 as 16 in byte i.
+// Bit i of 32 as 16 in byte i: eight copies of a byte, a bit left in each, carried to the top.
 HWY_INLINE void fifth_bits(const std::uint8_t* bits, std::uint8_t* fifth) {
-  for (std::size_t i = 0; i < 32; ++i)
-    fifth[i] = static_cast<std::uint8_t>((bits[i / 8] >> (i % 8) & 1) << 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    std::uint64_t eight = bits[i] * std::uint64_t{0x0101010101010101};
+    eight = (eight & 0x8040201008040201u) + 0x7F7F7F7F7F7F7F7Fu;
+    eight = (eight & 0x8080808080808080u) >> 3;
+    std::memcpy(fifth + 8 * i, &eight, sizeof(eight));
+  }
 }
 HWY_INLINE void nibbles_and_fifth(const std::uint8_t* bytes, std::int8_t less, std::int8_t* q) {
   const U8 d;
@@ -229,13 +233,18 @@ HWY_INLINE void unpack_q2_k(const std::uint8_t* bytes, std::size_t count, Span& 
 
 HWY_INLINE void unpack_q3_k(const std::uint8_t* bytes, std::size_t count, Span& to) {
   for (std::size_t b = 0; b < count / 256; ++b, bytes += 110) {
-    const std::uint8_t* packed = bytes + 96;
+    std::uint32_t packed[3];
+    std::memcpy(packed, bytes + 96, sizeof(packed));
+    const auto six_bit = [&](std::uint32_t low, int group) {
+      return (low & 0x0F0F0F0Fu) | (packed[2] >> (2 * group) & 0x03030303u) << 4;
+    };
+    const std::uint32_t words[4] = {six_bit(packed[0], 0), six_bit(packed[1], 1), six_bit(packed[0] >> 4, 2),
+                                    six_bit(packed[1] >> 4, 3)};
+    std::uint8_t unsigned_scales[16];
     std::int8_t scales[16];
-    for (int g = 0; g < 16; ++g) {
-      const int low = packed[g % 8] >> (g / 8 * 4) & 15;
-      const int upper = packed[8 + g % 4] >> (g / 4 * 2) & 3;
-      scales[g] = static_cast<std::int8_t>((low | upper << 4) - 32);
-    }
+    std::memcpy(unsigned_scales, words, sizeof(words));
+    for (std::size_t i = 0; i < 16; i += kByteLanes)
+      store_less(hn::LoadU(U8(), unsigned_scales + i), 32, scales + i);
     scale_all(half_at(bytes + 108), scales, 16, to.scale + 16 * b);
     for (std::size_t i = 0; i < 64; i += kByteLanes) {
       const VU8 four = hn::LoadU(U8(), bytes + 32 + i);
