@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 Tensors = dict[str, torch.Tensor]
 Keys = dict[str, int | float | bool | str | list[int]]
 SUFFIXES = (".weight", ".bias")
-NOT_WEIGHTS = ("inv_freq", "attn.bias", "masked_bias", "position_ids", "token_type_ids", "rotary_emb", "embed_positions",
+NOT_WEIGHTS = ("inv_freq", ".attn.bias", "masked_bias", "position_ids", "token_type_ids", "rotary_emb", "embed_positions",
                "pooler.")  # fmt: skip
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 
@@ -139,8 +139,20 @@ def deepseek_in_parts(tensors: Tensors, config: Any) -> None:
 
 def bert(tensors: Tensors, config: Any) -> None:
     for name in list(tensors):
-        if name.startswith(("cls.", "lm_head.")):
-            del tensors[name]
+        weight = tensors.pop(name)
+        if not name.startswith("cls."):
+            tensors[name.removeprefix("bert.")] = weight
+
+
+def bloom(tensors: Tensors, config: Any) -> None:
+    for name in list(tensors):
+        tensors[name.removeprefix("transformer.")] = tensors.pop(name)
+
+
+def t5(tensors: Tensors, config: Any) -> None:
+    """One table of tokens under one name."""
+    for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
+        tensors.pop(name, None)
 
 
 CHANGES: dict[str, list[Callable[[Tensors, Any], None]]] = {
@@ -151,13 +163,12 @@ CHANGES: dict[str, list[Callable[[Tensors, Any], None]]] = {
     "olmo": [neighbours],
     "arcee": [neighbours],
     "gptneox": [thirds],
-    "bloom": [thirds],
+    "bloom": [thirds, bloom],
     "falcon": [falcon],
     "gemma": [gemma],
     "gemma2": [gemma],
     "gemma3": [gemma],
     "gpt2": [gpt2],
-    "starcoder": [],
     "stablelm": [stablelm],
     "qwen2moe": [split_experts],
     "qwen3moe": [split_experts],
@@ -168,6 +179,8 @@ CHANGES: dict[str, list[Callable[[Tensors, Any], None]]] = {
     "deepseek2": [deepseek],
     "deepseek2 in parts": [deepseek_in_parts],
     "bert": [bert],
+    "nemotron": [gemma],
+    "t5": [t5],
 }
 
 
@@ -249,13 +262,9 @@ def convert(model: PreTrainedModel, architecture: str, keys: Keys, path: Path, c
         add_key(writer, f"{architecture}.{key}", value)
     layers = int(first(config, "num_hidden_layers", "n_layer", "n_layers", "num_layers"))
     names = get_tensor_name_map(ARCHITECTURES[architecture], max(layers, first(config, "num_decoder_layers", default=0)))
-    written = set()
     for name, tensor in tensors.items():
         place = tensor_name(names, name)
-        if place not in written:  # T5 names one table three times
-            array = tensor.squeeze().contiguous().numpy().astype(np.float32)
-            writer.add_tensor(place, array)
-        written.add(place)
+        writer.add_tensor(place, tensor.squeeze().contiguous().numpy().astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -57,6 +57,10 @@ IN_PARTS: Keys = {
 V3: Keys = {"expert_group_count": 4, "expert_group_used_count": 2, "expert_gating_func": 2,
             "expert_weights_norm": True, "expert_weights_scale": 2.5}  # fmt: skip
 
+# llama.cpp knows no other reach of T5's buckets, and scales no tied head
+UNTIED: Keys = {**T5, "relative_attention_max_distance": 128, "tie_word_embeddings": False}
+T5_KEYS: Keys = {"attention.relative_buckets_count": 16, "decoder_block_count": 3, "decoder_start_token_id": 0}
+
 FILES: dict[str, File] = {
     "llama": File("llama", Case("llama", {**WIDE})),
     "llama tied biased": File("llama", Case("llama", {**WIDE, "tie_word_embeddings": True, "attention_bias": True,
@@ -91,7 +95,7 @@ FILES: dict[str, File] = {
     "stablelm normed": File("stablelm", of("stablelm normed")),
     "starcoder2": File("starcoder2", of("starcoder2", sliding_window=None)),
     "command-r": File("command-r", of("cohere"), {"logit_scale": 0.0625}),
-    "command-r normed": File("command-r", of("cohere normed"), {"logit_scale": 0.3}),
+    "command-r normed": File("command-r", of("cohere normed", tie_word_embeddings=True), {"logit_scale": 0.3}),
     "cohere2": File("cohere2", of("cohere2"), {"attention.sliding_window": 24, "logit_scale": 0.0625}),
     "olmo": File("olmo", of("olmo")),
     "olmo clipped": File("olmo", of("olmo clipped"), {"attention.clamp_kqv": 0.5}),
@@ -111,8 +115,8 @@ FILES: dict[str, File] = {
     "hunyuan-dense": File("hunyuan-dense", of("hunyuan_v1_dense")),
     "arcee": File("arcee", of("arcee")),
     "nemotron": File("nemotron", of("nemotron")),
-    "t5": File("t5", pair("t5", T5)),
-    "t5 gated": File("t5", pair("t5", {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False})),
+    "t5": File("t5", pair("t5", UNTIED), T5_KEYS),
+    "t5 gated": File("t5", pair("t5", {**UNTIED, "feed_forward_proj": "gated-gelu"}), T5_KEYS),
     "bert": File("bert", masked("bert", {**BERT, **TANH}), {"attention.causal": False}),
 }  # fmt: skip
 
