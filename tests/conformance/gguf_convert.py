@@ -19,8 +19,10 @@ from transformers import PreTrainedModel
 Tensors = dict[str, torch.Tensor]
 Keys = dict[str, int | float | bool | str | list[int]]
 SUFFIXES = (".weight", ".bias")
-NOT_WEIGHTS = ("inv_freq", ".attn.bias", "masked_bias", "position_ids", "token_type_ids", "rotary_emb", "embed_positions",
-               "pooler.")  # fmt: skip
+NOT_WEIGHTS = (
+    "inv_freq", ".attn.bias", "masked_bias", "position_ids", "token_type_ids", "rotary_emb", "embed_positions",
+    "pooler.",
+)  # fmt: skip
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
 
 
@@ -54,7 +56,9 @@ def falcon(tensors: Tensors, config: Any) -> None:
     for name in list(tensors):
         if ".query_key_value." in name:
             parts = tensors[name].unflatten(0, (groups, each + 2, -1))
-            tensors[name] = torch.cat([parts[:, :each].flatten(0, 2), parts[:, -2].flatten(0, 1), parts[:, -1].flatten(0, 1)])
+            tensors[name] = torch.cat(
+                [parts[:, :each].flatten(0, 2), parts[:, -2].flatten(0, 1), parts[:, -1].flatten(0, 1)]
+            )
 
 
 def gemma(tensors: Tensors, config: Any) -> None:
@@ -122,7 +126,9 @@ def deepseek(tensors: Tensors, config: Any) -> None:
     split_experts(tensors, config)
     for name in list(tensors):
         if name.endswith(".e_score_correction_bias"):
-            tensors[name.replace("e_score_correction_bias", "e_score_correction.bias")] = tensors.pop(name)
+            tensors[name.replace("e_score_correction_bias", "e_score_correction.bias").replace(".gate.moe", ".moe")] = (
+                tensors.pop(name)
+            )
 
 
 def deepseek_in_parts(tensors: Tensors, config: Any) -> None:
@@ -173,7 +179,7 @@ CHANGES: dict[str, list[Callable[[Tensors, Any], None]]] = {
     "qwen2moe": [split_experts],
     "qwen3moe": [split_experts],
     "olmoe": [split_experts],
-    "ernie4_5-moe": [split_experts],
+    "ernie4_5-moe": [deepseek],
     "gpt-oss": [gpt_oss],
     "llama4": [llama4],
     "deepseek2": [deepseek],
@@ -261,7 +267,9 @@ def convert(model: PreTrainedModel, architecture: str, keys: Keys, path: Path, c
     for key, value in (common_keys(config, architecture) | keys).items():
         add_key(writer, f"{architecture}.{key}", value)
     layers = int(first(config, "num_hidden_layers", "n_layer", "n_layers", "num_layers"))
-    names = get_tensor_name_map(ARCHITECTURES[architecture], max(layers, first(config, "num_decoder_layers", default=0)))
+    names = get_tensor_name_map(
+        ARCHITECTURES[architecture], max(layers, first(config, "num_decoder_layers", default=0))
+    )
     for name, tensor in tensors.items():
         place = tensor_name(names, name)
         writer.add_tensor(place, tensor.squeeze().contiguous().numpy().astype(np.float32))
