@@ -175,8 +175,10 @@ void read_gguf_block(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spe
   if (row.name == "gptneox" && !keys.flag("use_parallel_residual").value_or(true))
     spec.block.branches = Branches::serial;
   if (row.name == "gpt-oss") spec.mlp.activation = Activation::clamped_swiglu;
-  spec.block.clip_qkv = keys.number("attention.clamp_kqv").value_or(0);
-  if (spec.block.clip_qkv < 0) keys.fail("attention.clamp_kqv", "a number of at least 0");
+  if (row.name == "olmo" || row.name == "mpt" || row.name == "dbrx") {
+    spec.block.clip_qkv = keys.number("attention.clamp_kqv").value_or(0);
+    if (spec.block.clip_qkv < 0) keys.fail("attention.clamp_kqv", "a number of at least 0");
+  }
   read_branch_scale(keys, row, spec);
   read_latent(keys, row, spec);
   read_gguf_experts(keys, row, spec);
