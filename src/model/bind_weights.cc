@@ -64,7 +64,8 @@ class Binder {
     // a stack of its own name holds these where there is one
     const std::string at = prefix_ + std::string(names_.decoder);
     if (!names_.embedding_in.empty())
-      weights_.embedding_in = places_.linear(at + std::string(names_.embedding_in), spec_.hidden, width);
+      weights_.embedding_in =
+          places_.linear_if_biased(at + std::string(names_.embedding_in), spec_.hidden, width);
     if (!names_.embedding_out.empty())
       weights_.embedding_out = places_.linear(at + std::string(names_.embedding_out), width, spec_.hidden);
   }

@@ -78,6 +78,9 @@ void finish_albert(Config& config, ModelSpec& spec, const HfFamily& family) {
     config.fail("num_hidden_groups", "a divisor of num_hidden_layers");
   }
   config.require("inner_group_num", 1, "a group is one layer");
+  if (spec.embedding.factorised_width == 0) {
+    config.fail("embedding_size", "another number than hidden_size, this family projects its tables");
+  }
 }
 
 void finish_electra(Config& config, ModelSpec& spec, const HfFamily& family) {

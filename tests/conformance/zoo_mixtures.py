@@ -44,7 +44,8 @@ ERNIE: Keys = {
     **WIDE, "moe_num_experts": 7, "moe_k": 3, "moe_intermediate_size": 20, "moe_layer_start_index": 1,
     "moe_num_shared_experts": 2,
 }  # fmt: skip
-GLM: Keys = {**WIDE, **GROUPS}
+# half of a head of 12 rotates
+GLM: Keys = {**WIDE, **GROUPS, "head_dim": 12, **rope(partial_rotary_factor=0.5)}
 
 MIXTURES: dict[str, Case] = {
     "mixtral": Case("mixtral", {**WIDE, **EXPERTS}),
@@ -94,7 +95,6 @@ MIXTURES: dict[str, Case] = {
                                       "logits_scaling": 4.0, "residual_multiplier": 0.4}),
     "ernie4_5_moe": Case("ernie4_5_moe", ERNIE),
     "ernie4_5_moe tied": Case("ernie4_5_moe", {**ERNIE, "tie_word_embeddings": True, "moe_layer_interval": 2}),
-    "glm4_moe": Case("glm4_moe", {**GLM, **rope(partial_rotary_factor=0.5)}),
-    "glm4_moe qk norm": Case("glm4_moe", {**GLM, **rope(partial_rotary_factor=0.5), "use_qk_norm": True,
-                                          "attention_bias": True}),
+    "glm4_moe": Case("glm4_moe", GLM),
+    "glm4_moe qk norm": Case("glm4_moe", {**GLM, "use_qk_norm": True, "attention_bias": True}),
 }  # fmt: skip
