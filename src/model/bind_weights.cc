@@ -40,7 +40,7 @@ class Binder {
                                 .is_encoder = true});
     }
     bind_head();
-    tensors_.refuse_leftovers(passed_over_, names_.not_weights);
+    tensors_.refuse_leftovers(passed_over_, names_);
   }
 
  private:
@@ -112,9 +112,9 @@ class Binder {
       weights_.head_dense = places_.linear_if_biased(std::string(names_.head_dense), width, spec_.hidden);
       weights_.head_norm = places_.norm(std::string(names_.head_norm), spec_.norm, width);
     }
-    const std::string name = fmt::format("{}.weight", names_.head);
-    const std::string bias =
-        names_.head_bias.empty() ? fmt::format("{}.bias", names_.head) : std::string(names_.head_bias);
+    const std::string head = tensors_.pick("", names_.head);
+    const std::string name = head + ".weight";
+    const std::string bias = names_.head_bias.empty() ? head + ".bias" : std::string(names_.head_bias);
     if (spec_.head.tied) {
       weights_.head.weight = weights_.embedding;
       passed_over_.insert(name);
@@ -123,7 +123,7 @@ class Binder {
     }
     if (spec_.head.bias) {
       weights_.head.bias = tensors_.vector(bias, {{spec_.vocab}, {1, spec_.vocab}});
-      passed_over_.insert(fmt::format("{}.bias", names_.head));  // older files hold the one bias twice
+      passed_over_.insert(head + ".bias");  // older files hold the one bias twice
     }
   }
 

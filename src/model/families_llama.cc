@@ -157,7 +157,8 @@ constexpr std::array kRows = {
     with_qk_norm(named(kLlama, "qwen3")),
     named(kLlama, "seed_oss"),
     named(kLlama, "smollm3"),
-    with_qk_norm(named(kLlama, "stablelm"), "self_attn.q_layernorm.norms.", "self_attn.k_layernorm.norms."),
+    with_qk_norm(named(kLlama, "stablelm"), "self_attn.q_layernorm.norms.{}",
+                 "self_attn.k_layernorm.norms.{}"),
     named(starcoder2(), "starcoder2"),
 };
 

@@ -65,12 +65,14 @@ struct LatentNames {
   std::string_view q_up;
   std::string_view kv_down;  ///< rank + rotating rows
   std::string_view kv_norm;
-  std::string_view kv_up;  ///< for each head its still rows, then its value rows
+  std::string_view kv_up;   ///< for each head its still rows, then its value rows; "" = in two parts:
+  std::string_view k_up{};  ///< [heads, rank, still]
+  std::string_view v_up{};  ///< [heads, value_width, rank]
 };
 
 /// Names without ".weight" and ".bias"; "" = the family has none. Names of a layer stand behind `layers`, its
-/// index and a dot. "ln_attn|input_layernorm" is the first of the two that a checkpoint holds; a norm of
-/// queries or keys that ends in a dot has one tensor for each head, by its index.
+/// index and a dot. Of "ln_attn|input_layernorm" the first that a checkpoint holds counts; a norm of queries
+/// or keys with {} in its name has one tensor for each head.
 struct FamilyWeights {
   std::string_view family{};
   std::array<std::string_view, 2> prefixes{};  ///< with the head on top, and the bare model

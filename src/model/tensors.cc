@@ -52,6 +52,14 @@ Matrix alternate_rows(const Matrix& matrix, std::int64_t first) noexcept {
   return part;
 }
 
+std::string Tensors::pick(const std::string& at, std::string_view names) const {
+  const std::size_t bar = names.find('|');
+  const std::string first = at + std::string(names.substr(0, bar));
+  if (bar == std::string_view::npos || has(first + ".weight")) return first;
+  const std::string second = at + std::string(names.substr(bar + 1));
+  return has(second + ".weight") ? second : first;
+}
+
 const SourceTensor& Tensors::take(const std::string& name, std::initializer_list<Shape> shapes) {
   const SourceTensor* const found = weights_.source.find(name);
   const std::string expected = shape_text(*shapes.begin());
@@ -134,8 +142,10 @@ Matrix Tensors::stored_as(const Matrix& source, LinearLayout layout) {
 }
 
 Matrix Tensors::matrix(const std::string& name, std::int64_t out, std::int64_t in, LinearLayout layout) {
+  // a matrix of one row may be written as a vector
+  const Shape flat = out == 1 ? Shape{in} : Shape{out, in};
   const SourceTensor& tensor =
-      layout == LinearLayout::in_out ? take(name, {{in, out}}) : take(name, {{out, in}});
+      layout == LinearLayout::in_out ? take(name, {{in, out}}) : take(name, {{out, in}, flat});
   return stored_as(tensor.matrix(), layout);
 }
 
@@ -171,6 +181,18 @@ View<const float, 1> Tensors::joined(const std::vector<View<const float, 1>>& pa
   return {to, {size}};
 }
 
+Matrix Tensors::joined(const std::vector<Matrix>& parts) {
+  const std::int64_t columns = parts.front().columns;
+  std::int64_t rows = 0;
+  for (const Matrix& part : parts) rows += part.rows;
+  float* const to = room(rows * columns);
+  float* at = to;
+  for (const Matrix& part : parts) {
+    for (std::int64_t row = 0; row < part.rows; ++row, at += columns) read_row(part, row, at);
+  }
+  return {.data = to, .dtype = DType::f32, .rows = rows, .columns = columns, .row_stride = columns};
+}
+
 View<const float, 1> Tensors::every(View<const float, 1> values, std::int64_t first, std::int64_t step) {
   const std::int64_t size = (values.extent(0) - first + step - 1) / step;
   float* const to = room(size);
@@ -179,12 +201,15 @@ View<const float, 1> Tensors::every(View<const float, 1> values, std::int64_t fi
 }
 
 void Tensors::refuse_leftovers(const std::set<std::string, std::less<>>& passed_over,
-                               std::span<const std::string_view> endings) const {
+                               const FamilyWeights& names) const {
+  const auto passes = [&](const std::string& name) {
+    return std::any_of(names.not_weights.begin(), names.not_weights.end(),
+                       [&](std::string_view ending) { return name.ends_with(ending); }) ||
+           std::any_of(names.not_ours.begin(), names.not_ours.end(),
+                       [&](std::string_view beginning) { return name.starts_with(beginning); });
+  };
   for (const SourceTensor& tensor : weights_.source.tensors) {
-    if (taken_.contains(tensor.name) || passed_over.contains(tensor.name)) continue;
-    if (std::any_of(endings.begin(), endings.end(),
-                    [&](std::string_view ending) { return tensor.name.ends_with(ending); }))
-      continue;
+    if (taken_.contains(tensor.name) || passed_over.contains(tensor.name) || passes(tensor.name)) continue;
     throw SpecError(fmt::format("{}: {} {} is no part of a {} with {} layers", tensor.path, tensor.name,
                                 shape_text(tensor.shape), spec_.family, spec_.layers));
   }

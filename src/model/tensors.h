@@ -21,6 +21,8 @@ class Tensors {
       : spec_(spec), storage_(storage), weights_(weights) {}
 
   [[nodiscard]] bool has(const std::string& name) const { return weights_.source.find(name) != nullptr; }
+  /// `at` and the first name of "a|b" whose weight is there, the first of all where none is.
+  [[nodiscard]] std::string pick(const std::string& at, std::string_view names) const;
   /// The first of the shapes is the one that a message names.
   const SourceTensor& take(const std::string& name, std::initializer_list<Shape> shapes);
   /// [out, in] as it is to be multiplied.
@@ -36,12 +38,14 @@ class Tensors {
                               double offset = 0);
   /// Vectors behind each other.
   View<const float, 1> joined(const std::vector<View<const float, 1>>& parts);
+  /// Rows behind each other, as f32.
+  Matrix joined(const std::vector<Matrix>& parts);
   /// Elements first, first + step, ... as a vector of their own.
   View<const float, 1> every(View<const float, 1> values, std::int64_t first, std::int64_t step);
 
   /// Throws for a tensor that nobody took: it may be a part of the computation that Locant does not know.
   void refuse_leftovers(const std::set<std::string, std::less<>>& passed_over,
-                        std::span<const std::string_view> endings) const;
+                        const FamilyWeights& names) const;
 
  private:
   Matrix stored_as(const Matrix& source, LinearLayout layout);

@@ -226,7 +226,8 @@ void read_opt_block(Config& config, ModelSpec& spec) {
     spec.block.attention = {.before = false, .sum = true};
     spec.block.mlp = {.before = false, .sum = true};
   }
-  spec.block.final_norm = before && !config.flag({"_remove_final_layer_norm"}).value_or(false);
+  const bool removed = config.flag({"_remove_final_layer_norm"}).value_or(false);
+  spec.block.final_norm = before && !removed;
   const bool biased = config.flag({"enable_bias"}).value_or(true);
   spec.block.biases = biased ? ProjectionBiases::all() : ProjectionBiases{};
   spec.mlp.bias = biased;
