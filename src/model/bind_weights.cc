@@ -115,7 +115,9 @@ class Binder {
     const std::string head = tensors_.pick("", names_.head);
     const std::string name = head + ".weight";
     const std::string bias = names_.head_bias.empty() ? head + ".bias" : std::string(names_.head_bias);
-    if (spec_.head.tied) {
+    // a class that ties whatever the config says still takes a head of its own where a file holds one
+    const bool is_tied = spec_.head.tied_regardless ? !tensors_.has(name) : spec_.head.tied;
+    if (is_tied) {
       weights_.head.weight = weights_.embedding;
       passed_over_.insert(name);
     } else {
