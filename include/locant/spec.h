@@ -85,7 +85,6 @@ struct LatentSpec {
   std::int64_t still = 0;
   std::int64_t rotating = 0;
   std::int64_t value_width = 0;
-  double norm_eps = 1e-6;  ///< of the norms of both ranks
 };
 
 /// A norm of queries and keys.

@@ -9,8 +9,6 @@ namespace locant {
 
 void project_latent(const Step& step, const LatentWeights& weights, View<const float, 2> x) {
   const LatentSpec& latent = step.spec.latent;
-  NormSpec norm = step.spec.norm;
-  norm.eps = latent.norm_eps;
   const std::int64_t heads = step.stack.heads;
   const View<float, 2> q = step.work.q.rows(0, step.tokens);
   if (latent.q_rank == 0) {
@@ -18,13 +16,13 @@ void project_latent(const Step& step, const LatentWeights& weights, View<const f
   } else {
     const View<float, 2> low = step.work.q_latent.rows(0, step.tokens);
     linear(step, weights.q_down, x, low);
-    normalize_rows(step, norm, weights.q_norm, low, low);
+    normalize_rows(step, step.spec.norm, weights.q_norm, low, low);
     linear(step, weights.q_up, low, q);
   }
   const View<float, 2> low = step.work.kv_latent.rows(0, step.tokens);
   linear(step, weights.kv_down, x, low);
   const View<float, 2> content = columns_of(low, 0, latent.kv_rank);
-  normalize_rows(step, norm, weights.kv_norm, content, content);
+  normalize_rows(step, step.spec.norm, weights.kv_norm, content, content);
   const View<float, 2> grown = step.work.fused.rows(0, step.tokens);
   linear(step, weights.kv_up, content, grown);
   const std::int64_t of_head = latent.still + latent.value_width;

@@ -141,7 +141,6 @@ void read_latent(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec) {
   const auto grown = keys.integer("attention.value_length_mla", 1);
   const auto plain = keys.integer("attention.value_length", 1);
   latent.value_width = grown ? *grown : plain.value_or(spec.head_dim);
-  latent.norm_eps = spec.norm.eps;
 }
 
 void read_branch_scale(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec) {

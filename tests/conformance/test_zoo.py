@@ -26,8 +26,18 @@ ALWAYS = {
     "llama4_text", "granitemoe", "ernie4_5_moe", "glm4_moe qk norm",
 }  # fmt: skip
 ALWAYS_BF16 = {"gemma3", "opt 350m", "falcon rw", "cohere2", "gpt_oss", "deepseek_v3"}
-ROWS = ("gemma3", "falcon rw", "phi3 longrope", "mpt", "opt", "cohere2", "mistral dynamic", "gpt_oss",
-        "deepseek_v3", "llama4_text")
+ROWS = (
+    "gemma3",
+    "falcon rw",
+    "phi3 longrope",
+    "mpt",
+    "opt",
+    "cohere2",
+    "mistral dynamic",
+    "gpt_oss",
+    "deepseek_v3",
+    "llama4_text",
+)
 
 
 def cases(dtypes: tuple[str, ...] = tuple(DTYPES)) -> list[object]:

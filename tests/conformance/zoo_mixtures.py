@@ -64,7 +64,6 @@ MIXTURES: dict[str, Case] = {
     "deepseek_v3 one group": Case("deepseek_v3", {**LATENT, "n_group": 1, "topk_group": 1}, of="deepseek_v3"),
     "deepseek_v3 scale": Case("deepseek_v3", {**LATENT, "routed_scaling_factor": 0.7}, of="deepseek_v3"),
     "deepseek_v3 not normalised": Case("deepseek_v3", {**LATENT, "norm_topk_prob": False}, of="deepseek_v3"),
-    "deepseek_v3 eps": Case("deepseek_v3", {**LATENT, "rms_norm_eps": 0.03}, of="deepseek_v3"),
     "deepseek_v2": Case("deepseek_v2", {**LATENT, "topk_method": "group_limited_greedy"}),
     "deepseek_v2 greedy": Case("deepseek_v2", {**LATENT, "topk_method": "greedy"}, of="deepseek_v2"),
     "deepseek_v2 lite": Case("deepseek_v2", {**LATENT, "topk_method": "greedy", "q_lora_rank": None, "n_group": None,

@@ -90,7 +90,6 @@ TEST(Mixtures, DeepseekV3) {
   EXPECT_EQ(spec.latent.still, 10);
   EXPECT_EQ(spec.latent.rotating, 6);
   EXPECT_EQ(spec.latent.value_width, 14);
-  EXPECT_EQ(spec.latent.norm_eps, 1e-6);
   EXPECT_EQ(spec.experts.router, RouterScore::sigmoid);
   EXPECT_TRUE(spec.experts.correction);
   EXPECT_TRUE(spec.experts.normalised);
@@ -118,6 +117,7 @@ TEST(Mixtures, DeepseekRefuses) {
   EXPECT_THAT(refusal(deepseek({{"num_key_value_heads", 3}})),
               HasSubstr("num_key_value_heads must be the number of heads"));
   EXPECT_THAT(refusal(deepseek({{"attention_bias", true}})), HasSubstr("biases of latent attention"));
+  EXPECT_THAT(refusal(deepseek({{"rms_norm_eps", 0.001}})), HasSubstr("rms_norm_eps must be 1e-06"));
   EXPECT_THAT(refusal(deepseek({{"moe_layer_freq", 2}})), HasSubstr("moe_layer_freq must be 1"));
   EXPECT_THAT(refusal(deepseek({{"scoring_func", "softmax"}})),
               HasSubstr("scoring_func must be \"sigmoid\""));
