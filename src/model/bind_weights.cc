@@ -64,7 +64,8 @@ class Binder {
     // a stack of its own name holds these where there is one
     const std::string at = prefix_ + std::string(names_.decoder);
     if (!names_.embedding_in.empty())
-      weights_.embedding_in = places_.linear(at + std::string(names_.embedding_in), spec_.hidden, width);
+      weights_.embedding_in =
+          places_.linear_if_biased(at + std::string(names_.embedding_in), spec_.hidden, width);
     if (!names_.embedding_out.empty())
       weights_.embedding_out = places_.linear(at + std::string(names_.embedding_out), width, spec_.hidden);
   }
@@ -114,7 +115,9 @@ class Binder {
     const std::string head = tensors_.pick("", names_.head);
     const std::string name = head + ".weight";
     const std::string bias = names_.head_bias.empty() ? head + ".bias" : std::string(names_.head_bias);
-    if (spec_.head.tied) {
+    // a class that ties whatever the config says still takes a head of its own where a file holds one
+    const bool is_tied = spec_.head.tied_regardless ? !tensors_.has(name) : spec_.head.tied;
+    if (is_tied) {
       weights_.head.weight = weights_.embedding;
       passed_over_.insert(name);
     } else {

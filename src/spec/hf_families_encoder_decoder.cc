@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoder-decoder families: the decoder is the main stack, its encoder and its cross-attention stand beside
 // it.
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <utility>
@@ -48,6 +50,10 @@ StackSpec& open_stacks(Config& config, ModelSpec& spec) {
   if (encoder.layers > kMostLayers) config.fail("encoder_layers", "at most 65536");
   if (spec.hidden % decoder.heads != 0) config.fail("decoder_attention_heads", "a divisor of the width");
   if (spec.hidden % encoder.heads != 0) config.fail("encoder_attention_heads", "a divisor of the width");
+  if (!config.tolerant() && encoder.heads != decoder.heads) {
+    config.fail("encoder_attention_heads",
+                fmt::format("the decoder's {}, one width of a head holds for both sides", decoder.heads));
+  }
   spec.layers = decoder.layers;
   spec.heads = decoder.heads;
   spec.kv_heads = decoder.heads;
@@ -263,7 +269,7 @@ HfFamily buckets_family(std::string_view name) {
           .attention_bias = Biases::never,
           .mlp_bias = Biases::never,
           .finish = finish_t5,
-          .runs = true,
+          .runs = name != "umt5",  // which has a relative table in each layer
           .encoder_decoder = true,
           .ignored = kT5Ignored};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoders that add rows of learned tables to the token state (Devlin et al. 2019): hidden states, and logits
-// of a masked-LM head where a checkpoint has one.
+// Encoders that add rows of learned tables to the token state (Devlin et al. 2019), and ModernBERT, which
+// rotates: hidden states, and logits of a masked-LM head where a checkpoint has one.
 #include <array>
 #include <utility>
 
@@ -78,6 +78,9 @@ void finish_albert(Config& config, ModelSpec& spec, const HfFamily& family) {
     config.fail("num_hidden_groups", "a divisor of num_hidden_layers");
   }
   config.require("inner_group_num", 1, "a group is one layer");
+  if (spec.embedding.factorised_width == 0) {
+    config.fail("embedding_size", "another number than hidden_size, this family projects its tables");
+  }
 }
 
 void finish_electra(Config& config, ModelSpec& spec, const HfFamily& family) {
@@ -104,6 +107,38 @@ void finish_distilbert(Config& config, ModelSpec& spec, const HfFamily& family) 
   config.require("position_embedding_type", "absolute", "this family has a table");
   spec.norm.eps = 1e-12;  // no key says so
   masked_head(config, spec, spec.mlp.activation);
+}
+
+// local_attention counts both sides of a token; every third layer, the first included, sees everything.
+LayerTypes modernbert_types(Config& config, const ModelSpec& spec) {
+  const std::int64_t period = config.integer({"global_attn_every_n_layers"}, 1).value_or(3);
+  LayerTypes types = read_layer_types(config, spec);
+  if (config.has("layer_types")) return types;
+  for (std::int64_t layer = 0; layer < spec.layers; ++layer) {
+    if (layer % period != 0) types[static_cast<std::size_t>(layer)] = "sliding_attention";
+  }
+  return types;
+}
+
+void finish_modernbert(Config& config, ModelSpec& spec, const HfFamily& family) {
+  const LayerTypes types = modernbert_types(config, spec);
+  const std::int64_t half = config.integer({"local_attention"}, 0).value_or(128) / 2;
+  const std::int64_t window =
+      family.bidirectional ? half : config.integer({"sliding_window"}, 0).value_or(half);
+  for (std::size_t layer = 0; layer < types.size(); ++layer) {
+    if (types[layer] != "sliding_attention") continue;
+    spec.attention[layer].kind = AttentionKind::window;
+    spec.attention[layer].window = window;
+  }
+  set_local_rotations(config, spec, family, types, {.theta = {"local_rope_theta"}});
+  config.require("position_embedding_type", "absolute", "this family rotates");
+  spec.head.bias = config.flag({"decoder_bias"}).value_or(true);
+  if (!family.runs) return;
+  spec.norm.bias = config.flag({"norm_bias"}).value_or(false);
+  spec.head.masked = true;
+  spec.head.transform = Activation::gelu_erf;
+  config.require("classifier_activation", "gelu", "that activation stands before the table");
+  config.require("classifier_bias", false, "the layer before the table has no bias");
 }
 
 // Sorted. Dropouts, starting values, heads of classifiers and summaries.
@@ -150,6 +185,26 @@ const HfKeys kDistilbertKeys = {.vocab = {"vocab_size"},
                                 .norm_eps = {},
                                 .length = {"max_position_embeddings"}};
 
+// Beside those, what only a fused kernel reads.
+constexpr std::array kModernbertIgnored = {"attention_dropout"sv,         "classifier_dropout"sv,
+                                           "classifier_pooling"sv,        "cls_token_id"sv,
+                                           "deterministic_flash_attn"sv,  "embedding_dropout"sv,
+                                           "initializer_cutoff_factor"sv, "mlp_dropout"sv,
+                                           "reference_compile"sv,         "repad_logits_with_grad"sv,
+                                           "sparse_pred_ignore_index"sv,  "sparse_prediction"sv};
+const HfKeys kModernbertKeys = {.vocab = {"vocab_size"},
+                                .hidden = {"hidden_size"},
+                                .layers = {"num_hidden_layers"},
+                                .heads = {"num_attention_heads"},
+                                .kv_heads = {},
+                                .head_dim = {},
+                                .mlp_width = {"intermediate_size"},
+                                .activation = {"hidden_activation"},
+                                .norm_eps = {"norm_eps", "layer_norm_eps"},
+                                .length = {"max_position_embeddings"}};
+
+const RopeStyle kGlobal{.theta = {"global_rope_theta"}};
+
 HfFamily encoder(std::string_view name, decltype(HfFamily::finish) finish) {
   return {.name = name,
           .norm = NormKind::layer,
@@ -179,6 +234,21 @@ const std::array kFamilies = {
     running("distilbert", finish_distilbert, kDistilbertKeys, kDistilbertIgnored),
     running("electra", finish_electra),
     encoder("megatron-bert", finish_bert),
+    HfFamily{.name = "modernbert",
+             .keys = &kModernbertKeys,
+             .mlp_factor = 0,
+             .norm = NormKind::layer,
+             .normed_embedding = true,
+             .bidirectional = true,
+             .rope = kGlobal,
+             .finish = finish_modernbert,
+             .runs = true,
+             .ignored = kModernbertIgnored},
+    HfFamily{.name = "modernbert-decoder",
+             .norm = NormKind::layer,
+             .normed_embedding = true,
+             .rope = kGlobal,
+             .finish = finish_modernbert},
     running("roberta", finish_roberta),
     running("xlm-roberta", finish_roberta),
 };

@@ -62,6 +62,10 @@ void require_latent(Config& config, const ModelSpec& spec) {
   if (spec.kv_heads != spec.heads) {
     config.fail("num_key_value_heads", "the number of heads, keys and values grow out of one latent row");
   }
+  constexpr double kRankEps = 1e-6;
+  if (spec.norm.eps != kRankEps) {
+    config.fail("rms_norm_eps", "1e-06, which the norms of both ranks have whatever it says");
+  }
   config.require("attention_bias", false, "biases of latent attention are not read");
   config.require("mlp_bias", false, "experts have no biases");
   config.require("moe_layer_freq", 1, "every layer behind the dense ones has experts");

@@ -211,38 +211,6 @@ void finish_llama4(Config& config, ModelSpec& spec, const HfFamily& family) {
   }
 }
 
-// local_attention counts both sides of a token; every third layer, the first included, sees everything.
-LayerTypes modernbert_types(Config& config, const ModelSpec& spec) {
-  const std::int64_t period = config.integer({"global_attn_every_n_layers"}, 1).value_or(3);
-  LayerTypes types = read_layer_types(config, spec);
-  if (config.has("layer_types")) return types;
-  for (std::int64_t layer = 0; layer < spec.layers; ++layer) {
-    if (layer % period != 0) types[static_cast<std::size_t>(layer)] = "sliding_attention";
-  }
-  return types;
-}
-
-void finish_modernbert(Config& config, ModelSpec& spec, const HfFamily& family) {
-  const LayerTypes types = modernbert_types(config, spec);
-  const std::int64_t half = config.integer({"local_attention"}, 0).value_or(128) / 2;
-  const std::int64_t window =
-      family.bidirectional ? half : config.integer({"sliding_window"}, 0).value_or(half);
-  for (std::size_t layer = 0; layer < types.size(); ++layer) {
-    if (types[layer] != "sliding_attention") continue;
-    spec.attention[layer].kind = AttentionKind::window;
-    spec.attention[layer].window = window;
-  }
-  set_local_rotations(config, spec, family, types, {.theta = {"local_rope_theta"}});
-  config.require("position_embedding_type", "absolute", "this family rotates");
-  spec.head.bias = config.flag({"decoder_bias"}).value_or(true);
-  if (!family.runs) return;
-  spec.norm.bias = config.flag({"norm_bias"}).value_or(false);
-  spec.head.masked = true;
-  spec.head.transform = Activation::gelu_erf;
-  config.require("classifier_activation", "gelu", "that activation stands before the table");
-  config.require("classifier_bias", false, "the layer before the table has no bias");
-}
-
 void finish_mimo_v2(Config& config, ModelSpec& spec, const HfFamily& family) {
   LayerTypes types = read_layer_types(config, spec, {.period = 6});
   if (const std::vector<double> pattern = config.numbers({"hybrid_layer_pattern"}); !pattern.empty()) {
@@ -327,7 +295,6 @@ const RopeStyle kInterleaved{.pairing = "interleaved"};
 const RopeStyle kPartial{.partial = true};
 const RopeStyle kThreeAxes{.axis_layout = "chunked"};
 const RopeStyle kThreeAxesPartial{.partial = true, .axis_layout = "interleaved"};
-const RopeStyle kGlobal{.theta = {"global_rope_theta"}};
 
 constexpr std::array kLlama4Ignored = {"attention_dropout"sv, "for_llm_compression"sv,
                                        "output_router_logits"sv, "router_aux_loss_coef"sv,
@@ -342,24 +309,6 @@ const HfKeys kLlama4Keys = {.vocab = {"vocab_size"},
                             .activation = {"hidden_act"},
                             .norm_eps = {"rms_norm_eps"},
                             .length = {"max_position_embeddings"}};
-
-// Heads of classifiers, dropouts, starting values, and what only a fused kernel reads.
-constexpr std::array kModernbertIgnored = {"attention_dropout"sv,         "classifier_dropout"sv,
-                                           "classifier_pooling"sv,        "cls_token_id"sv,
-                                           "deterministic_flash_attn"sv,  "embedding_dropout"sv,
-                                           "initializer_cutoff_factor"sv, "mlp_dropout"sv,
-                                           "reference_compile"sv,         "repad_logits_with_grad"sv,
-                                           "sparse_pred_ignore_index"sv,  "sparse_prediction"sv};
-const HfKeys kModernbertKeys = {.vocab = {"vocab_size"},
-                                .hidden = {"hidden_size"},
-                                .layers = {"num_hidden_layers"},
-                                .heads = {"num_attention_heads"},
-                                .kv_heads = {},
-                                .head_dim = {},
-                                .mlp_width = {"intermediate_size"},
-                                .activation = {"hidden_activation"},
-                                .norm_eps = {"norm_eps", "layer_norm_eps"},
-                                .length = {"max_position_embeddings"}};
 
 const std::array kFamilies = {
     runs({.name = "cohere2", .norm = NormKind::layer, .rope = kInterleaved, .finish = finish_cohere2}),
@@ -382,21 +331,6 @@ const std::array kFamilies = {
     layered("mimo", finish_qwen2),
     layered("mimo_v2_flash", finish_mimo_v2, kPartial),
     runs(layered("ministral", finish_ministral)),
-    HfFamily{.name = "modernbert",
-             .keys = &kModernbertKeys,
-             .mlp_factor = 0,
-             .norm = NormKind::layer,
-             .normed_embedding = true,
-             .bidirectional = true,
-             .rope = kGlobal,
-             .finish = finish_modernbert,
-             .runs = true,
-             .ignored = kModernbertIgnored},
-    HfFamily{.name = "modernbert-decoder",
-             .norm = NormKind::layer,
-             .normed_embedding = true,
-             .rope = kGlobal,
-             .finish = finish_modernbert},
     layered("nemotron_h", finish_nemotron_h),
     runs(layered("olmo3", finish_olmo3)),
     runs(layered("qwen2", finish_qwen2)),

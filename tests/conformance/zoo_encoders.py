@@ -37,7 +37,6 @@ ENCODERS: dict[str, Case] = {
     "albert": masked("albert", {**BERT, "embedding_size": 28}),
     "albert two groups": masked("albert", {**BERT, "embedding_size": 28, "num_hidden_layers": 4,
                                            "num_hidden_groups": 2}),
-    "albert as wide": masked("albert", {**BERT, "embedding_size": 60}),
     "distilbert": masked("distilbert", DISTILBERT),
     "distilbert relu": masked("distilbert", {**DISTILBERT, "activation": "relu"}, of="distilbert"),
     "electra": masked("electra", {**BERT, "embedding_size": 28}),

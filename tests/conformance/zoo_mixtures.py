@@ -44,7 +44,8 @@ ERNIE: Keys = {
     **WIDE, "moe_num_experts": 7, "moe_k": 3, "moe_intermediate_size": 20, "moe_layer_start_index": 1,
     "moe_num_shared_experts": 2,
 }  # fmt: skip
-GLM: Keys = {**WIDE, **GROUPS}
+# half of a head of 12 rotates
+GLM: Keys = {**WIDE, **GROUPS, "head_dim": 12, **rope(partial_rotary_factor=0.5)}
 
 MIXTURES: dict[str, Case] = {
     "mixtral": Case("mixtral", {**WIDE, **EXPERTS}),
@@ -63,7 +64,6 @@ MIXTURES: dict[str, Case] = {
     "deepseek_v3 one group": Case("deepseek_v3", {**LATENT, "n_group": 1, "topk_group": 1}, of="deepseek_v3"),
     "deepseek_v3 scale": Case("deepseek_v3", {**LATENT, "routed_scaling_factor": 0.7}, of="deepseek_v3"),
     "deepseek_v3 not normalised": Case("deepseek_v3", {**LATENT, "norm_topk_prob": False}, of="deepseek_v3"),
-    "deepseek_v3 eps": Case("deepseek_v3", {**LATENT, "rms_norm_eps": 0.03}, of="deepseek_v3"),
     "deepseek_v2": Case("deepseek_v2", {**LATENT, "topk_method": "group_limited_greedy"}),
     "deepseek_v2 greedy": Case("deepseek_v2", {**LATENT, "topk_method": "greedy"}, of="deepseek_v2"),
     "deepseek_v2 lite": Case("deepseek_v2", {**LATENT, "topk_method": "greedy", "q_lora_rank": None, "n_group": None,
@@ -94,7 +94,6 @@ MIXTURES: dict[str, Case] = {
                                       "logits_scaling": 4.0, "residual_multiplier": 0.4}),
     "ernie4_5_moe": Case("ernie4_5_moe", ERNIE),
     "ernie4_5_moe tied": Case("ernie4_5_moe", {**ERNIE, "tie_word_embeddings": True, "moe_layer_interval": 2}),
-    "glm4_moe": Case("glm4_moe", {**GLM, **rope(partial_rotary_factor=0.5)}),
-    "glm4_moe qk norm": Case("glm4_moe", {**GLM, **rope(partial_rotary_factor=0.5), "use_qk_norm": True,
-                                          "attention_bias": True}),
+    "glm4_moe": Case("glm4_moe", GLM),
+    "glm4_moe qk norm": Case("glm4_moe", {**GLM, "use_qk_norm": True, "attention_bias": True}),
 }  # fmt: skip
