@@ -27,14 +27,16 @@ class Tokenizer {
   [[nodiscard]] virtual std::string piece(std::int64_t id) const = 0;
 };
 
-/// A tokenizer, or the sentence that says why there is none.
+/// A tokenizer, or the sentence that says why there is none. Both: the tokenizer only decodes, and the
+/// sentence says why it does not encode.
 struct OpenedTokenizer {
   std::unique_ptr<Tokenizer> tokenizer;
   std::string why_not;
 };
-/// Looks in a Hugging Face directory: tokenizer.json when it is byte-level without merges, else
-/// tokenizer.model; in a .gguf file: SentencePiece ("llama") vocabularies. Throws FileError for files that
-/// are there and damaged.
+/// Looks in a Hugging Face directory (or that of a file): tokenizer.json when it is byte-level without
+/// merges, else tokenizer.model; in a .gguf file: SentencePiece vocabularies ("llama", "t5"), and byte-level
+/// ones with merges ("gpt2") to decode; beside a llama2.c .bin file: its tokenizer.bin or tokenizer.model.
+/// Throws FileError for files that are there and damaged.
 [[nodiscard]] OpenedTokenizer open_tokenizer(const std::string& model);
 
 /// Text that arrives in pieces, given out in whole characters: bytes that may still become one are kept back.

@@ -492,8 +492,13 @@ class Tokenizer:
     def piece(self, id: int) -> str:
         """One token as a person would recognise it."""
 
-def open_tokenizer(directory: str) -> tuple[Tokenizer | None, str]:
-    """A tokenizer, or the sentence that says why there is none."""
+def open_tokenizer(model: str) -> tuple[Tokenizer | None, str]:
+    """
+    A tokenizer, or the sentence that says why there is none; both for one that only decodes.
+    """
+
+def gguf_values(path: str, prefix: str) -> dict[str, Any]:
+    """The metadata of a .gguf file under a prefix, by the rest of their keys."""
 
 class Session:
     """The caches of a batch of rows. One call at a time."""
@@ -550,9 +555,9 @@ class LoadedModel:
         f16 or bf16). IndexError past a table's end.
         """
 
-    def generate_rows(self, ids: Sequence[Sequence[int]], tokens: int, end_tokens: Sequence[int]) -> list[list[int]]: ...
+    def generate_rows(self, ids: Sequence[Sequence[int]], tokens: int, end_tokens: Sequence[int], *, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0) -> list[list[int]]: ...
 
-def load(path: str, recipe: str, run_dtype: str, weights: str, threads: int | None) -> LoadedModel: ...
+def load(path: str, recipe: str, run_dtype: str, weights: str, activations: str, threads: int | None) -> LoadedModel: ...
 
 def runnable_families() -> list[str]:
     """Families that load() runs."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from locant import _locant
 from locant._locant import SpecError
+from locant.gguf_text import open_gguf
 
 
 class Tokenizer(Protocol):
@@ -25,7 +26,7 @@ class Tokenizer(Protocol):
 
 
 class HubTokenizer:
-    """A tokenizer.json, read by the package `tokenizers`."""
+    """A tokenizer of the package `tokenizers`."""
 
     kind = "tokenizers"
 
@@ -47,28 +48,34 @@ class HubTokenizer:
         return f"<id {id}>" if found is None else str(found)
 
 
-def open_with_tokenizers(directory: str, why_not: str) -> tuple[HubTokenizer | None, str]:
-    """The tokenizer.json of a folder through the package `tokenizers`, or the sentence that says why not."""
-    path = Path(directory) / "tokenizer.json"
-    if not path.is_file():
+def open_with_tokenizers(model: str, why_not: str) -> tuple[HubTokenizer | None, str]:
+    """A .gguf file's vocabulary, or the tokenizer.json of a folder, through the package `tokenizers`; else the sentence
+    that says why not.
+    """
+    place = Path(model)
+    gguf = place.suffix == ".gguf" and place.is_file()
+    path = place if gguf else (place.parent if place.is_file() else place) / "tokenizer.json"
+    if not path.is_file() or place.suffix == ".bin":
         return None, why_not
     try:
         import tokenizers
     except ImportError:
         return None, f"{why_not} (`pip install tokenizers` brings a reader that can)"
     try:
-        return HubTokenizer(tokenizers.Tokenizer.from_file(str(path))), ""
+        return HubTokenizer(open_gguf(path) if gguf else tokenizers.Tokenizer.from_file(str(path))), ""
+    except SpecError as error:
+        return None, str(error)
     except Exception as error:  # the package raises Exception itself
         return None, f"{path}: {error}"
 
 
-def open_tokenizer(directory: str | os.PathLike[str]) -> Tokenizer:
-    """The tokenizer of a model's folder. SpecError with the reason when there is none."""
-    folder = os.fspath(directory)
-    native, why_not = _locant.open_tokenizer(folder)
-    if native is not None:
+def open_tokenizer(model: str | os.PathLike[str]) -> Tokenizer:
+    """The tokenizer of a model's folder, .gguf or llama2.c .bin file. SpecError with the reason when there is none."""
+    path = os.fspath(model)
+    native, why_not = _locant.open_tokenizer(path)
+    if native is not None and not why_not:
         return native
-    other, why_not = open_with_tokenizers(folder, why_not)
+    other, why_not = open_with_tokenizers(path, why_not)
     if other is None:
         raise SpecError(why_not)
     return other

@@ -79,15 +79,16 @@ std::string package_place() {
   return nb::cast<std::string>(place);
 }
 
-OpenedTokenizer PythonHost::open_tokenizer(const std::string& directory) {
-  OpenedTokenizer opened = locant::open_tokenizer(directory);
-  if (opened.tokenizer != nullptr) return opened;
+OpenedTokenizer PythonHost::open_tokenizer(const std::string& model) {
+  OpenedTokenizer opened = locant::open_tokenizer(model);
+  if (opened.tokenizer != nullptr && opened.why_not.empty()) return opened;
   const nb::gil_scoped_acquire held;
   return or_refuse([&]() -> OpenedTokenizer {
     const auto found = nb::cast<nb::tuple>(
-        nb::module_::import_("locant.text").attr("open_with_tokenizers")(directory, opened.why_not));
+        nb::module_::import_("locant.text").attr("open_with_tokenizers")(model, opened.why_not));
     nb::object tokenizer = found[0];
-    if (tokenizer.is_none()) return {.tokenizer = nullptr, .why_not = nb::cast<std::string>(found[1])};
+    if (tokenizer.is_none())  // what only decodes still does
+      return {.tokenizer = std::move(opened.tokenizer), .why_not = nb::cast<std::string>(found[1])};
     return {.tokenizer = std::make_unique<PythonTokenizer>(std::move(tokenizer)), .why_not = {}};
   });
 }

@@ -22,7 +22,7 @@ class PythonHost : public cli::Host {
  public:
   PythonHost() : place_(package_place()) {}
   [[nodiscard]] std::string executable() const override { return place_; }
-  [[nodiscard]] OpenedTokenizer open_tokenizer(const std::string& directory) override;
+  [[nodiscard]] OpenedTokenizer open_tokenizer(const std::string& model) override;
   void record(const cli::RecordJob& job) override;
   [[nodiscard]] std::unique_ptr<Runtime> open_runtime(const std::string& name,
                                                       const std::string& model) override;

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "locant/formats.h"
 #include "python_text.h"
 
 namespace locant::python {
@@ -38,6 +39,47 @@ std::string PythonTokenizer::piece(std::int64_t id) const {
   return nb::cast<std::string>(object_.attr("piece")(id));
 }
 
+namespace {
+
+nb::object as_object(const GgufArray& array);
+
+/// Text that is no UTF-8 keeps its bytes as surrogates.
+nb::object as_object(const std::string& words) {
+  return nb::bytes(words.data(), words.size()).attr("decode")("utf-8", "surrogateescape");
+}
+template <class T>
+nb::object as_object(const T& value) {
+  return nb::cast(value);
+}
+nb::object as_object(const GgufArray& array) {
+  return std::visit(
+      [](const auto& values) -> nb::object {
+        nb::list list;
+        for (const auto& value : values) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(values)>, std::vector<bool>>) {
+            list.append(nb::cast(static_cast<bool>(value)));
+          } else {
+            list.append(as_object(value));
+          }
+        }
+        return list;
+      },
+      array.values);
+}
+
+nb::dict gguf_values(const std::string& path, const std::string& prefix) {
+  const GgufFile file(path);
+  nb::dict found;
+  for (const auto& [key, value] : file.metadata()) {
+    if (!key.starts_with(prefix)) continue;
+    const std::string rest = key.substr(prefix.size());
+    found[nb::cast(rest)] = std::visit([](const auto& one) { return as_object(one); }, value.value);
+  }
+  return found;
+}
+
+}  // namespace
+
 void bind_text(nb::module_& m) {
   nb::class_<Tokenizer>(m, "Tokenizer", "Ids to text and back, by Locant's own reader.")
       .def_prop_ro("kind", &Tokenizer::kind, "\"byte-level\", \"sentencepiece\".")
@@ -57,13 +99,17 @@ void bind_text(nb::module_& m) {
       .def("piece", &Tokenizer::piece, nb::arg("id"), "One token as a person would recognise it.");
   m.def(
       "open_tokenizer",
-      [](const std::string& directory) {
-        OpenedTokenizer opened = open_tokenizer(directory);
+      [](const std::string& model) {
+        OpenedTokenizer opened = open_tokenizer(model);
         nb::object tokenizer = opened.tokenizer ? nb::cast(std::move(opened.tokenizer)) : nb::none();
         return nb::make_tuple(tokenizer, opened.why_not);
       },
-      nb::arg("directory"), nb::sig("def open_tokenizer(directory: str) -> tuple[Tokenizer | None, str]"),
-      "A tokenizer, or the sentence that says why there is none.");
+      nb::arg("model"), nb::sig("def open_tokenizer(model: str) -> tuple[Tokenizer | None, str]"),
+      "A tokenizer, or the sentence that says why there is none; both for one that only decodes.");
+  m.def(
+      "gguf_values", gguf_values, nb::arg("path"), nb::arg("prefix"),
+      nb::sig("def gguf_values(path: str, prefix: str) -> dict[str, typing.Any]"),
+      "The metadata of a .gguf file under a prefix, by the rest of their keys.");
 }
 
 }  // namespace locant::python

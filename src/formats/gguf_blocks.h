@@ -3,6 +3,7 @@
 // f32 (11 bits of an f16 times at most 12 of a small scale and q), so a fused subtraction changes nothing.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -40,6 +41,35 @@ using Unpack = void (*)(const std::byte* block, float* out) noexcept;
 /// Element i of a block of 32 nibbles: the low ones of all bytes, then the high ones.
 [[nodiscard]] inline int nibble_at(const std::byte* bytes, int i) noexcept {
   return byte_at(bytes, i % 16) >> (i / 16 * 4) & 15;
+}
+
+struct ScaleMinus {
+  int scale;
+  int minus;
+};
+/// Of group 0..7 of Q4_K and Q5_K: 12 bytes hold four scales and four minuses of 6 bits, and the low nibbles
+/// of the others, whose upper two bits stand above the first ones.
+[[nodiscard]] inline ScaleMinus six_bits_at(const std::byte* bytes, int group) noexcept {
+  if (group < 4) return {byte_at(bytes, group) & 63, byte_at(bytes, 4 + group) & 63};
+  const int low = byte_at(bytes, 4 + group);
+  return {(low & 15) | (byte_at(bytes, group - 4) >> 6) << 4, low >> 4 | (byte_at(bytes, group) >> 6) << 4};
+}
+/// Of group 0..15 of Q3_K: 12 bytes, 16 low nibbles and 16 upper pairs.
+[[nodiscard]] inline int q3_k_scale_at(const std::byte* bytes, int group) noexcept {
+  const int low = byte_at(bytes, group % 8) >> (group / 8 * 4) & 15;
+  const int upper = byte_at(bytes, 8 + group % 4) >> (group / 4 * 2) & 3;
+  return (low | upper << 4) - 32;
+}
+/// Of group 0..7 of an IQ4_XS block: 16 upper bits, then nibbles.
+[[nodiscard]] inline int iq4_xs_scale_at(const std::byte* block, int group) noexcept {
+  const int high = byte_at(block, 2) | byte_at(block, 3) << 8;
+  const int low = byte_at(block, 4 + group / 2) >> (group % 2 * 4) & 15;
+  return (low | (high >> (2 * group) & 3) << 4) - 32;
+}
+/// 2^(e - 128), the scale of twice the values of E2M1; below 2^-126 the one bit stands in the fraction.
+[[nodiscard]] inline float mxfp4_scale(std::byte exponent) noexcept {
+  const auto e = std::to_integer<std::uint32_t>(exponent);
+  return std::bit_cast<float>(e < 2 ? std::uint32_t{0x00200000} << e : (e - 1) << 23);
 }
 
 }  // namespace locant::gguf_blocks

@@ -3,7 +3,6 @@
 // eight scales of 6 bits for 256. MXFP4 (OCP Microscaling 1.0): E8M0 exponent e, 32 E2M1 values; the table
 // holds twice their value, so the scale is 2^(e - 128), for e = 255 as well.
 #include <array>
-#include <bit>
 
 #include "formats/gguf_blocks.h"
 
@@ -25,19 +24,14 @@ void iq4_nl(const std::byte* block, float* out) noexcept {
 
 void iq4_xs(const std::byte* block, float* out) noexcept {
   const float d = half_at(block);
-  const int high = byte_at(block, 2) | byte_at(block, 3) << 8;
   for (int group = 0; group < 8; ++group) {
-    const int low = byte_at(block, 4 + group / 2) >> (group % 2 * 4) & 15;
-    const float scale = d * static_cast<float>((low | (high >> (2 * group) & 3) << 4) - 32);
+    const float scale = d * static_cast<float>(iq4_xs_scale_at(block, group));
     for (int i = 0; i < 32; ++i) *out++ = scale * from(kUneven, block + 8 + 16 * group, i);
   }
 }
 
 void mxfp4(const std::byte* block, float* out) noexcept {
-  const auto exponent = std::to_integer<std::uint32_t>(block[0]);
-  // Below 2^-126 the one bit stands in the fraction.
-  const float scale =
-      std::bit_cast<float>(exponent < 2 ? std::uint32_t{0x00200000} << exponent : (exponent - 1) << 23);
+  const float scale = mxfp4_scale(block[0]);
   for (int i = 0; i < 32; ++i) out[i] = scale * from(kE2m1Twice, block + 1, i);
 }
 

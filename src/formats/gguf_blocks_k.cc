@@ -22,18 +22,6 @@ int single_at(const std::byte* bytes, int i) noexcept {
   return byte_at(bytes, i % 32) >> (i / 32) & 1;
 }
 
-struct ScaleMinus {
-  int scale;
-  int minus;
-};
-/// Eight scales and eight minuses of 6 bits in 12 bytes: four scales, four minuses, and the low nibbles of
-/// the others, whose upper two bits stand above the first ones.
-ScaleMinus scale_minus_at(const std::byte* bytes, int group) noexcept {
-  if (group < 4) return {byte_at(bytes, group) & 63, byte_at(bytes, 4 + group) & 63};
-  const int low = byte_at(bytes, 4 + group);
-  return {(low & 15) | (byte_at(bytes, group - 4) >> 6) << 4, low >> 4 | (byte_at(bytes, group) >> 6) << 4};
-}
-
 void q2_k(const std::byte* block, float* out) noexcept {
   const std::byte* scales = block;
   const std::byte* values = block + 16;
@@ -50,13 +38,9 @@ void q2_k(const std::byte* block, float* out) noexcept {
 void q3_k(const std::byte* block, float* out) noexcept {
   const std::byte* high = block;
   const std::byte* values = block + 32;
-  const std::byte* scales = block + 96;  // 16 low nibbles in 8 bytes, 16 upper pairs in 4
   const float d = half_at(block + 108);
   for (int i = 0; i < kElements; ++i) {
-    const int group = i / 16;
-    const int low = byte_at(scales, group % 8) >> (group / 8 * 4) & 15;
-    const int upper = byte_at(scales, 8 + group % 4) >> (group / 4 * 2) & 3;
-    const float scale = d * static_cast<float>((low | upper << 4) - 32);
+    const float scale = d * static_cast<float>(q3_k_scale_at(block + 96, i / 16));
     // A set bit means that 4 is not taken off.
     const int q = pair_at(values, i) - (single_at(high, i) == 1 ? 0 : 4);
     out[i] = scale * static_cast<float>(q);
@@ -67,7 +51,7 @@ void q4_k(const std::byte* block, float* out) noexcept {
   const float d = half_at(block);
   const float dmin = half_at(block + 2);
   for (int i = 0; i < kElements; ++i) {
-    const ScaleMinus group = scale_minus_at(block + 4, i / 32);
+    const ScaleMinus group = six_bits_at(block + 4, i / 32);
     const float minus = dmin * static_cast<float>(group.minus);
     out[i] = d * static_cast<float>(group.scale) * static_cast<float>(quad_at(block + 16, i)) - minus;
   }
@@ -77,7 +61,7 @@ void q5_k(const std::byte* block, float* out) noexcept {
   const float d = half_at(block);
   const float dmin = half_at(block + 2);
   for (int i = 0; i < kElements; ++i) {
-    const ScaleMinus group = scale_minus_at(block + 4, i / 32);
+    const ScaleMinus group = six_bits_at(block + 4, i / 32);
     const float minus = dmin * static_cast<float>(group.minus);
     const int q = quad_at(block + 48, i) | single_at(block + 16, i) << 4;
     out[i] = d * static_cast<float>(group.scale) * static_cast<float>(q) - minus;

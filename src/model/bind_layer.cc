@@ -177,9 +177,29 @@ class LayerBinder {
     }
     weights.kv_down = places_.linear(name(names.kv_down), spec.kv_rank + spec.rotating, spec_.hidden, biased);
     weights.kv_norm = places_.norm(name(names.kv_norm), spec_.norm, spec.kv_rank);
-    weights.kv_up =
-        places_.linear(name(names.kv_up), shape_.heads * (spec.still + spec.value_width), spec.kv_rank);
+    if (names.kv_up.empty()) {
+      weights.kv_up.weight = grown_in_parts();
+    } else {
+      weights.kv_up =
+          places_.linear(name(names.kv_up), shape_.heads * (spec.still + spec.value_width), spec.kv_rank);
+    }
     return weights;
+  }
+
+  // Keys' matrices are stored the other way round, to be multiplied with queries.
+  Matrix grown_in_parts() {
+    const LatentSpec& spec = spec_.latent;
+    const std::vector<Matrix> keys = places_.tensors.stacked(
+        name(names_.latent.k_up) + ".weight", shape_.heads, {spec.kv_rank, spec.still}, LinearLayout::in_out);
+    const std::vector<Matrix> values =
+        places_.tensors.stacked(name(names_.latent.v_up) + ".weight", shape_.heads,
+                                {spec.value_width, spec.kv_rank}, LinearLayout::out_in);
+    std::vector<Matrix> parts;
+    for (std::size_t head = 0; head < keys.size(); ++head) {
+      parts.push_back(keys[head]);
+      parts.push_back(values[head]);
+    }
+    return places_.tensors.joined(parts);
   }
 
   AttentionWeights cross() {

@@ -65,7 +65,9 @@ struct LatentNames {
   std::string_view q_up;
   std::string_view kv_down;  ///< rank + rotating rows
   std::string_view kv_norm;
-  std::string_view kv_up;  ///< for each head its still rows, then its value rows
+  std::string_view kv_up;   ///< for each head its still rows, then its value rows; "" = in two parts:
+  std::string_view k_up{};  ///< [heads, rank, still]
+  std::string_view v_up{};  ///< [heads, value_width, rank]
 };
 
 /// Names without ".weight" and ".bias"; "" = the family has none. Names of a layer stand behind `layers`, its

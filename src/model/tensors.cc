@@ -142,8 +142,10 @@ Matrix Tensors::stored_as(const Matrix& source, LinearLayout layout) {
 }
 
 Matrix Tensors::matrix(const std::string& name, std::int64_t out, std::int64_t in, LinearLayout layout) {
+  // a matrix of one row may be written as a vector
+  const Shape flat = out == 1 ? Shape{in} : Shape{out, in};
   const SourceTensor& tensor =
-      layout == LinearLayout::in_out ? take(name, {{in, out}}) : take(name, {{out, in}});
+      layout == LinearLayout::in_out ? take(name, {{in, out}}) : take(name, {{out, in}, flat});
   return stored_as(tensor.matrix(), layout);
 }
 
@@ -177,6 +179,18 @@ View<const float, 1> Tensors::joined(const std::vector<View<const float, 1>>& pa
   float* at = to;
   for (const View<const float, 1>& part : parts) at = std::copy_n(part.data_handle(), part.extent(0), at);
   return {to, {size}};
+}
+
+Matrix Tensors::joined(const std::vector<Matrix>& parts) {
+  const std::int64_t columns = parts.front().columns;
+  std::int64_t rows = 0;
+  for (const Matrix& part : parts) rows += part.rows;
+  float* const to = room(rows * columns);
+  float* at = to;
+  for (const Matrix& part : parts) {
+    for (std::int64_t row = 0; row < part.rows; ++row, at += columns) read_row(part, row, at);
+  }
+  return {.data = to, .dtype = DType::f32, .rows = rows, .columns = columns, .row_stride = columns};
 }
 
 View<const float, 1> Tensors::every(View<const float, 1> values, std::int64_t first, std::int64_t step) {

@@ -38,6 +38,8 @@ class Tensors {
                               double offset = 0);
   /// Vectors behind each other.
   View<const float, 1> joined(const std::vector<View<const float, 1>>& parts);
+  /// Rows behind each other, as f32.
+  Matrix joined(const std::vector<Matrix>& parts);
   /// Elements first, first + step, ... as a vector of their own.
   View<const float, 1> every(View<const float, 1> values, std::int64_t first, std::int64_t step);
 

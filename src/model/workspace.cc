@@ -12,7 +12,7 @@ namespace locant {
 namespace {
 
 constexpr std::int64_t kTokensPerPass = 256;
-constexpr std::int64_t kLogitBytes = 16LL << 20;
+constexpr std::int64_t kLogitBytes = 12LL << 20;
 constexpr std::int64_t kAlignment = 16;  // floats; a cache line
 
 // Cuts aligned views from one block; the first round counts, the second hands out.

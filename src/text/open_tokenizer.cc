@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tokenizer a model's directory holds.
+// Which tokenizer a model brings.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -8,6 +8,8 @@
 #include "locant/formats.h"
 #include "locant/text.h"
 #include "text/byte_level.h"
+#include "text/gguf_tokenizer.h"
+#include "text/llama2c_tokenizer.h"
 #include "text/sentencepiece.h"
 
 namespace locant {
@@ -34,10 +36,7 @@ bool is_tiktoken(std::string_view bytes) {
          std::all_of(rank.begin(), rank.end(), is_digit);
 }
 
-}  // namespace
-
-OpenedTokenizer open_tokenizer(const std::string& directory) {
-  const std::filesystem::path folder(directory);
+OpenedTokenizer open_in(const std::filesystem::path& folder) {
   SentencePieceFiles files;
   files.tokenizer_path = (folder / "tokenizer.json").string();
   files.model_path = (folder / "tokenizer.model").string();
@@ -58,6 +57,17 @@ OpenedTokenizer open_tokenizer(const std::string& directory) {
   }
   if (exists(files.config_path)) files.config = read_json(files.config_path);
   return make_sentencepiece(files);
+}
+
+}  // namespace
+
+OpenedTokenizer open_tokenizer(const std::string& model) {
+  const std::filesystem::path path(model);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return open_in(path);
+  if (path.extension() == ".gguf") return open_gguf_tokenizer(model);
+  if (path.extension() == ".bin") return open_llama2c_tokenizer(model);
+  return open_in(path.parent_path());
 }
 
 }  // namespace locant

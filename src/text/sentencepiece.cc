@@ -204,6 +204,18 @@ std::string disagreement(const Json& tokenizer, const Processor& processor) {
 
 }  // namespace
 
+OpenedTokenizer make_piece_model(PieceModel model) {
+  check_charsmaps(model.proto, model.path);
+  SentencePiece::Parts parts;
+  const bool never = model.space == LeadingSpace::never;
+  parts.first = load(never ? without_leading_space(model.proto) : model.proto, model.path);
+  if (model.space == LeadingSpace::first) parts.later = load(without_leading_space(model.proto), model.path);
+  parts.added = AddedTokens(std::move(model.added));
+  parts.frame = std::move(model.frame);
+  parts.leading_space = !never;
+  return {std::make_unique<SentencePiece>(std::move(parts)), ""};
+}
+
 OpenedTokenizer make_sentencepiece(const SentencePieceFiles& files) {
   check_charsmaps(files.model, files.model_path);
   std::unique_ptr<Processor> own = load(files.model, files.model_path);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "locant/text.h"
 #include "text/added_tokens.h"
@@ -22,6 +23,17 @@ struct SentencePieceFiles {
   Json config;  ///< tokenizer_config.json, or null
   std::string config_path;
 };
+
+/// A model whose special tokens and spaces are known already.
+struct PieceModel {
+  std::string proto;  ///< serialised
+  std::string path;
+  std::vector<AddedToken> added;
+  SpecialFrame frame;
+  LeadingSpace space = LeadingSpace::every;
+};
+/// Throws FileError for a model that libsentencepiece refuses.
+[[nodiscard]] OpenedTokenizer make_piece_model(PieceModel model);
 
 /// Special tokens: what tokenizer_config.json states, else what tokenizer.json's post-processor does, else
 /// the beginning-of-sequence token in front. Throws FileError for a model that libsentencepiece refuses.

@@ -10,8 +10,9 @@ bool continues(std::string_view text, std::size_t at, unsigned char low = 0x80, 
   return byte >= low && byte <= high;
 }
 
-/// Bytes of the character at `at`, 0 when there is none (RFC 3629, section 4).
-std::size_t length_at(std::string_view text, std::size_t at) {
+}  // namespace
+
+std::size_t length_of_character(std::string_view text, std::size_t at) noexcept {
   const auto lead = static_cast<unsigned char>(text[at]);
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead <= 0xDF) return continues(text, at + 1) ? 2 : 0;
@@ -28,11 +29,9 @@ std::size_t length_at(std::string_view text, std::size_t at) {
   return 0;
 }
 
-}  // namespace
-
 std::size_t find_invalid_utf8(std::string_view text) noexcept {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = length_at(text, at);
+    const std::size_t length = length_of_character(text, at);
     if (length == 0) return at;
     at += length;
   }
@@ -42,7 +41,7 @@ std::size_t find_invalid_utf8(std::string_view text) noexcept {
 std::string valid_utf8(std::string_view text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = length_at(text, at);
+    const std::size_t length = length_of_character(text, at);
     out += length == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(at, length);
     at += length == 0 ? 1 : length;
   }

@@ -30,6 +30,11 @@ struct GgufStored {
     for (const std::int32_t value : values) elements += raw(value);
     bytes = array(GgufType::i32, values.size(), elements);
   }
+  GgufStored(const std::vector<float>& values) : type(GgufType::array) {  // NOLINT
+    std::string elements;
+    for (const float value : values) elements += raw(value);
+    bytes = array(GgufType::f32, values.size(), elements);
+  }
   GgufStored(const std::vector<bool>& values) : type(GgufType::array) {  // NOLINT
     std::string elements;
     for (const bool value : values) elements += raw(std::uint8_t{value});
