@@ -14,13 +14,15 @@ from models import random_ids
 from reference import Greedy, Reference
 from zoo import CONTINUED, DTYPES, TOKENS, Zoo
 from zoo_decoders import DECODERS
+from zoo_mixtures import MIXTURES
 
-CASES = DECODERS
+CASES = {**DECODERS, **MIXTURES}
 # One case of each way in which a layer, a norm, a fused matrix or a rotation differs from Llama's.
 ALWAYS = {
     "mistral window", "qwen2 window", "gemma2", "gemma3", "gemma3 inside", "phi normed", "phi3 longrope", "gptj",
     "gpt_neox", "opt 350m", "mpt clipped", "falcon 40b", "falcon rw", "stablelm normed", "cohere normed", "olmo3",
     "granite", "glm4", "smollm3 window", "codegen", "hunyuan_v1_dense", "nemotron", "persimmon", "gpt_bigcode",
+    "mixtral", "qwen2_moe", "deepseek_v3", "gpt_oss", "llama4_text",
 }  # fmt: skip
 ALWAYS_BF16 = {"gemma3", "opt 350m", "falcon rw", "cohere2"}
 ROWS = ("gemma3", "falcon rw", "phi3 longrope", "mpt", "opt", "cohere2", "mistral dynamic")
