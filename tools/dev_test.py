@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import dev_models
 import dev_peers
 import dev_python
 from dev_system import Stop
@@ -53,6 +54,7 @@ class Context:
 
     def environment(self) -> dict[str, str]:
         env = {**os.environ, "LOCANT_BIN": str(self.root / "build" / "locant"), "PYTHONDONTWRITEBYTECODE": "1"}
+        env.setdefault("LOCANT_PACKAGED_MODELS", str(dev_models.folder(self.root)))
         if self.options.full:
             env["LOCANT_FULL"] = "1"
         if self.options.data:

