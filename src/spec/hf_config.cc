@@ -99,6 +99,12 @@ bool has_biases(Config& config, Biases biases, std::string_view key) {
   return biases == Biases::always;
 }
 
+// As the config spells it, else as the class does.
+std::string_view named(Config& config, const Keys& keys) {
+  const std::string_view stated = config.present(keys);
+  return stated.empty() ? *keys.begin() : stated;
+}
+
 // A size; only what is to run must state it.
 std::int64_t read_size(Config& config, const HfFamily& family, const Keys& keys) {
   if (family.runs) return config.required_integer(keys, 1);
@@ -132,7 +138,7 @@ void read_head_dim(Config& config, const HfFamily& family, ModelSpec& spec) {
   }
   if (spec.heads == 0) return;
   if (spec.hidden % spec.heads != 0) {
-    const std::string_view key = config.present(family.keys->hidden);
+    const std::string_view key = named(config, family.keys->hidden);
     // Heads may have a width of their own under a key of the family; the quotient is rounded down till then.
     if (!config.tolerant() || spec.hidden < spec.heads)
       config.fail(key, fmt::format("a multiple of the {} heads", spec.heads));
@@ -150,7 +156,7 @@ void read_sizes(Config& config, const HfFamily& family, ModelSpec& spec) {
   spec.heads = read_size(config, family, keys.heads);
   spec.kv_heads = config.integer(keys.kv_heads, 1).value_or(spec.heads);
   if (spec.heads > 0 && spec.heads % spec.kv_heads != 0) {
-    config.fail(config.present(keys.kv_heads), fmt::format("a divisor of the {} heads", spec.heads));
+    config.fail(named(config, keys.kv_heads), fmt::format("a divisor of the {} heads", spec.heads));
   }
   read_head_dim(config, family, spec);
   const std::int64_t width = read_mlp_width(config, family, spec);

@@ -161,7 +161,8 @@ void finish_persimmon(Config& config, ModelSpec& spec, const HfFamily& family) {
 void finish_phi(Config& config, ModelSpec& spec, const HfFamily& family) {
   rotate(config, spec, family);
   read_qk_norm(config, spec, "qk_layernorm", head_layer_norm());
-  config.ignore(std::array{"rotary_dim"sv});  // beside the fraction that counts
+  // Beside the fraction that counts; and the layers have biases whatever a config says.
+  config.ignore(std::array{"rotary_dim"sv, "attention_bias"sv});
   spec.head.bias = true;
 }
 

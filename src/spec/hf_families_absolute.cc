@@ -42,7 +42,9 @@ LayerTypes neo_types(Config& config) {
   LayerTypes types = config.words({"attention_layers"});
   const Json& patterns = config.value("attention_types");
   config.ignore(std::array<std::string_view, 1>{"attention_types"});
-  if (!types.empty() || !patterns.is_array()) return types;
+  if (!types.empty() || patterns.is_null()) return types;
+  if (!patterns.is_array())
+    config.refuse("attention_types", "a list of patterns, each of words and a number");
   for (const Json& pattern : patterns) {
     if (!pattern.is_array() || pattern.size() != 2 || !pattern[0].is_array() ||
         !pattern[1].is_number_unsigned()) {

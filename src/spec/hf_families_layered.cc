@@ -30,6 +30,7 @@ void finish_olmo3(Config& config, ModelSpec& spec, const HfFamily& family) {
 
 // sliding_window counts only beside use_sliding_window, and from layer max_window_layers on.
 void finish_qwen2(Config& config, ModelSpec& spec, const HfFamily& family) {
+  if (family.runs) config.require("use_mrope", false, "this family has one axis of positions");
   const bool windowed = config.flag({"use_sliding_window"}).value_or(false);
   const std::int64_t first = config.integer({"max_window_layers"}, 0).value_or(0);
   const bool stated = config.integer({"sliding_window"}, 0).value_or(0) > 0;

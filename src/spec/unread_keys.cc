@@ -83,12 +83,13 @@ constexpr std::array kHarmless = {"_attn_implementation"sv,
 
 // A key with one of these in its name speaks of the computation.
 constexpr std::array kMeaningful = {
-    "act"sv,    "alibi"sv,  "attention"sv, "attn"sv,     "bias"sv,   "cap"sv,   "compress"sv, "conv"sv,
-    "dim"sv,    "embd"sv,   "embed"sv,     "expert"sv,   "factor"sv, "head"sv,  "hidden"sv,   "kernel"sv,
-    "layer"sv,  "logit"sv,  "lora"sv,      "mask"sv,     "mlp"sv,    "moe"sv,   "mrope"sv,    "multiplier"sv,
-    "norm"sv,   "offset"sv, "parallel"sv,  "position"sv, "quant"sv,  "rank"sv,  "residual"sv, "rope"sv,
-    "rotary"sv, "scal"sv,   "shared"sv,    "sink"sv,     "size"sv,   "theta"sv, "tie"sv,      "type"sv,
-    "vocab"sv,  "window"sv, "yarn"sv};
+    "act"sv,      "alibi"sv,  "attention"sv, "attn"sv,       "bias"sv,  "cap"sv,    "clip"sv,
+    "compress"sv, "conv"sv,   "dim"sv,       "embd"sv,       "embed"sv, "expert"sv, "factor"sv,
+    "head"sv,     "hidden"sv, "kernel"sv,    "layer"sv,      "logit"sv, "lora"sv,   "mask"sv,
+    "mlp"sv,      "moe"sv,    "mrope"sv,     "multiplier"sv, "norm"sv,  "offset"sv, "parallel"sv,
+    "position"sv, "quant"sv,  "rank"sv,      "residual"sv,   "rope"sv,  "rotary"sv, "scal"sv,
+    "shared"sv,   "sink"sv,   "size"sv,      "theta"sv,      "tie"sv,   "type"sv,   "vocab"sv,
+    "window"sv,   "yarn"sv};
 
 // The part of the computation that Locant states: embeddings, positions, attention, head.
 constexpr std::array kStated = {

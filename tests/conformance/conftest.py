@@ -2,17 +2,19 @@
 """Fixtures: the command, real checkpoints, random models and transformers as the reference.
 
 LOCANT_BIN names another binary than build/locant, LOCANT_DATA the folder of real checkpoints, LOCANT_MODELS the
-bundled models; LOCANT_FULL=1 runs what the fixed sample leaves out.
+bundled models; LOCANT_FULL=1 runs what the fixed sample leaves out; LOCANT_SEEN names a file for what the matrix of
+families measured (tools/families_table.py).
 """
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from budgets import MEASURED, budget
+from budgets import MEASURED, SEEN, budget
 from command import ROOT, Locant
 from models import ModelShop
 from reference import Reference
@@ -33,6 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if place := os.environ.get("LOCANT_SEEN"):
+        Path(place).write_text(json.dumps(SEEN))
     if not MEASURED:
         return
     terminalreporter.section("largest differences seen")

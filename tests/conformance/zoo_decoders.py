@@ -54,6 +54,12 @@ SIGHT: Keys = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 
                "image_size": 28, "patch_size": 14}  # fmt: skip
 
 DECODERS: dict[str, Case] = {
+    "llama": Case("llama", {**WIDE}),
+    "llama llama3": Case("llama", {**WIDE, **LLAMA3}, of="llama"),
+    "gpt2": Case("gpt2", {**GPT}),
+    "bloom": Case("bloom", {"hidden_size": 60, "n_layer": 3, "n_head": 5, "tie_word_embeddings": False}),
+    "xglm": Case("xglm", {"d_model": 60, "num_layers": 3, "attention_heads": 5, "ffn_dim": 85, "pad_token_id": 1,
+                          "max_position_embeddings": 256, "tie_word_embeddings": False}),
     "mistral": Case("mistral", {**WIDE, "sliding_window": None}),
     "mistral window": Case("mistral", {**WIDE, **WINDOW}, of="mistral"),
     "mistral one kv head": Case("mistral", {**EVEN, **WINDOW, "num_key_value_heads": 1}),

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/families.md lists exactly the families that run computes."""
+
+from __future__ import annotations
+
+import pytest
+
+import families_table
+from tree import ROOT
+
+
+def test_the_page_lists_what_runs() -> None:
+    binary = ROOT / "build" / "locant"
+    if not binary.exists():
+        pytest.skip("build/locant is not built")
+    listed = families_table.families_of_page(families_table.PAGE.read_text())
+    assert listed == families_table.runnable(binary)
+
+
+def test_a_missing_row_is_found() -> None:
+    page = families_table.PAGE.read_text()
+    lines = [line for line in page.splitlines() if not line.startswith("| `llama` ")]
+    assert "llama" in families_table.families_of_page(page)
+    assert "llama" not in families_table.families_of_page("\n".join(lines))
