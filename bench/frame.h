@@ -62,6 +62,7 @@ void lookup_rows(ThreadPool& pool, Rows& rows);
 void rotation_rows(ThreadPool& pool, Rows& rows);
 void attention_rows(ThreadPool& pool, Rows& rows);
 void head_rows(ThreadPool& pool, Rows& rows);
+void block_rows(ThreadPool& pool, Rows& rows);
 void model_rows(ThreadPool& pool, Rows& rows);
 
 }  // namespace locant::bench

@@ -63,7 +63,7 @@ std::string time_text(double ns) {
 }
 
 void print_row(const Result& r) {
-  const std::string head = fmt::format("{:<17} {:<46} {:<4}", r.operation, r.shape, r.dtype);
+  const std::string head = fmt::format("{:<17} {:<46} {:<9}", r.operation, r.shape, r.dtype);
   if (!r.locant) {
     fmt::print("{} wrong: {:.2f} of its error budget, not timed\n", head, r.error);
     return;
@@ -103,12 +103,12 @@ int run(const Arguments& arguments) {
   if (!arguments.json) {
     fmt::print("locant {}, {}, {} thread{}; peer: {}\n", version(), target, pool.size(),
                pool.size() == 1 ? "" : "s", peer == nullptr ? "none found" : peer->name());
-    fmt::print("{:<17} {:<46} {:<4} {:>10} {:>10} {:>10} {:>7} {:>10} {:>7}\n", "operation", "shape", "",
+    fmt::print("{:<17} {:<46} {:<9} {:>10} {:>10} {:>10} {:>7} {:>10} {:>7}\n", "operation", "shape", "",
                "best", "median", "peer", "ratio", "limit", "of it");
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   bool wrong = false;
-  for (const auto make : {lookup_rows, rotation_rows, attention_rows, head_rows, model_rows}) {
+  for (const auto make : {lookup_rows, rotation_rows, attention_rows, head_rows, block_rows, model_rows}) {
     Rows made;
     make(pool, made);
     for (const Row& row : made) {

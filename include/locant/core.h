@@ -211,6 +211,7 @@ enum class RouterScore : std::uint8_t {
   softmax_chosen,  ///< the largest logits are taken, softmax over those
   sigmoid,         ///< of each logit (DeepSeek-V3)
 };
+[[nodiscard]] std::string_view name_of(RouterScore score) noexcept;
 
 // ---------------------------------------------------------------------------------------------
 // Storage in blocks

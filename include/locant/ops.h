@@ -102,7 +102,7 @@ struct NormCall {
 void normalize(const NormCall& call, ThreadPool& pool);
 
 /// out = f(x), or f(x) * up when `up` is given. out may be x or up. Error (activation): relative to max(1,
-/// |x|).
+/// |x|, |f(x)|).
 struct ActivateCall {
   Activation activation = Activation::silu;
   View<const float, 2> x{};   ///< [T, N]
@@ -240,7 +240,7 @@ struct RouteCall {
   RouterScore score = RouterScore::softmax;
   View<const float, 1> correction{};  ///< [E] or empty
   std::int64_t groups = 1;            ///< E / groups neighbours are one
-  std::int64_t chosen_groups = 1;     ///< experts outside the best groups count 0 for choosing
+  std::int64_t chosen_groups = 1;     ///< experts outside the best groups are not chosen
   GroupScore group_score = GroupScore::largest;
   bool normalised = false;
   float scale = 1;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Largest errors of storage, per element: f32, f16, bf16 half a unit in the last place; Q8_0 and Q4_1 half a
-// step d and the rounding of d (and of the least value) to f16; Q4_0 a whole step, since the largest positive
-// value may be cut off at 7 d.
+// Tensors of either format as rows of f32. Largest errors of storage, per element: f32, f16, bf16 half a unit
+// in the last place; blocks: block_error().
 #include "check/weight.h"
 
 #include <fmt/format.h>
@@ -11,6 +10,8 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+
+#include "check/block_error.h"
 
 namespace locant::check_room {
 namespace {
@@ -35,25 +36,6 @@ std::optional<GgmlType> type_of(DType dtype) {
 
 double square(double x) {
   return x * x;
-}
-
-double half_of(const std::byte* bytes) {
-  Half half{};
-  std::memcpy(&half.bits, bytes, sizeof(half.bits));
-  return f32_from(half);
-}
-
-/// Largest error of one element of a block, apart from the value's own rounding.
-double block_error(GgmlType type, const std::byte* block) {
-  const double step = std::abs(half_of(block));
-  switch (type) {
-    case GgmlType::q8_0:
-      return step * (0.5 + 127 * 0x1p-11);
-    case GgmlType::q4_0:
-      return step * (1 + 8 * 0x1p-11);
-    default:  // q4_1
-      return step * (0.5 + 15 * 0x1p-11) + std::abs(half_of(block + 2)) * 0x1p-11;
-  }
 }
 
 }  // namespace
@@ -156,9 +138,10 @@ double Weight::rounding(std::int64_t first, std::int64_t count, const float* val
   }
   const std::int64_t block = block_elements(type_);
   for (std::int64_t done = 0; done < count;) {
-    const std::int64_t piece = std::min(count - done, block - (first + done) % block);
-    const std::byte* const at = data_ + static_cast<std::size_t>((first + done) / block * block_bytes(type_));
-    sum += static_cast<double>(piece) * square(block_error(type_, at));
+    const std::int64_t element = first + done;
+    const std::int64_t piece = std::min(count - done, kErrorGroup - element % kErrorGroup);
+    const std::byte* const at = data_ + static_cast<std::size_t>(element / block * block_bytes(type_));
+    sum += static_cast<double>(piece) * square(block_error(type_, at, static_cast<int>(element % block)));
     done += piece;
   }
   return sum;

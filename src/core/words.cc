@@ -30,4 +30,16 @@ std::string_view name_of(Activation activation) noexcept {
   return "relu";
 }
 
+std::string_view name_of(RouterScore score) noexcept {
+  switch (score) {
+    case RouterScore::softmax:
+      break;
+    case RouterScore::softmax_chosen:
+      return "softmax_chosen";
+    case RouterScore::sigmoid:
+      return "sigmoid";
+  }
+  return "softmax";
+}
+
 }  // namespace locant

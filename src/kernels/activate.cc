@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // silu(x) = x / (1 + e^-x); gelu_erf(x) = x/2 (1 + erf(x / sqrt 2)); gelu_tanh(x) = x / (1 + e^-2u) with
-// u = sqrt(2/pi) (x + 0.044715 x^3), which equals x/2 (1 + tanh u); relu(x) = max(x, 0). NaN stays NaN.
+// u = sqrt(2/pi) (x + 0.044715 x^3), which equals x/2 (1 + tanh u); relu(x) = max(x, 0), and its square;
+// quick_gelu(x) = x / (1 + e^-1.702x); tanh. NaN stays NaN.
 #include "kernels/activate.h"
 
 #include "kernels/targets-inl.h"
@@ -50,8 +51,13 @@ HWY_INLINE V value(F d, V x) {
   } else if constexpr (kCurve == Curve::gelu_tanh) {
     const V cubic = hn::MulAdd(hn::Mul(hn::Mul(x, x), x), hn::Set(d, 0.044715f), x);
     return logistic(d, x, hn::Mul(cubic, hn::Set(d, 1.59576912f)));
+  } else if constexpr (kCurve == Curve::quick_gelu) {
+    return logistic(d, x, hn::Mul(x, hn::Set(d, 1.702f)));
+  } else if constexpr (kCurve == Curve::tanh) {
+    return tanh(d, x);
   } else {
-    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+    const V kept = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+    return kCurve == Curve::relu_squared ? hn::Mul(kept, kept) : kept;
   }
 }
 
@@ -81,6 +87,35 @@ void Activate(Curve curve, const float* x, const float* up, std::int64_t count, 
       return curve_row<Curve::gelu_tanh>(x, up, index(count), out);
     case Curve::relu:
       return curve_row<Curve::relu>(x, up, index(count), out);
+    case Curve::relu_squared:
+      return curve_row<Curve::relu_squared>(x, up, index(count), out);
+    case Curve::quick_gelu:
+      return curve_row<Curve::quick_gelu>(x, up, index(count), out);
+    case Curve::tanh:
+      return curve_row<Curve::tanh>(x, up, index(count), out);
+  }
+}
+
+void ClampedSwiglu(const float* x, const float* up, float limit, std::int64_t count, float* out) {
+  const F d;
+  const V high = hn::Set(d, limit);
+  const V low = hn::Set(d, -limit);
+  const std::size_t n = index(count);
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    const std::size_t live = n - i;
+    const bool whole = live >= kLanes;
+    V g = whole ? hn::LoadU(d, x + i) : load_n(d, x + i, live);
+    V u = whole ? hn::LoadU(d, up + i) : load_n(d, up + i, live);
+    // Comparisons leave NaN as it is.
+    g = hn::IfThenElse(hn::Gt(g, high), high, g);
+    u = hn::IfThenElse(hn::Gt(u, high), high, u);
+    u = hn::IfThenElse(hn::Lt(u, low), low, u);
+    const V y = hn::Mul(hn::Add(u, hn::Set(d, 1.0f)), logistic(d, g, hn::Mul(g, hn::Set(d, 1.702f))));
+    if (whole) {
+      hn::StoreU(y, d, out + i);
+    } else {
+      store_n(d, y, out + i, live);
+    }
   }
 }
 
@@ -90,8 +125,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace locant::kernels {
 HWY_EXPORT(Activate);
+HWY_EXPORT(ClampedSwiglu);
 void activate(Curve curve, const float* x, const float* up, std::int64_t count, float* out) noexcept {
   HWY_DYNAMIC_DISPATCH(Activate)(curve, x, up, count, out);
+}
+void clamped_swiglu(const float* x, const float* up, float limit, std::int64_t count, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(ClampedSwiglu)(x, up, limit, count, out);
 }
 }  // namespace locant::kernels
 #endif

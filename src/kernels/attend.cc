@@ -1,192 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax(scale q k^T + slope (key position - query position)) v in one pass over chunks of slots, with a
-// running maximum and sum (Milakov and Gimelshein 2018; Dao et al. 2022). Rows are queries x heads of one
-// key-value head, so keys are read once for the group. Many rows: a chunk of keys is transposed once.
-// Few rows: dot products straight from the cache. Unseen slots are never multiplied.
+// softmax(scores) v in one pass over chunks of slots, with a running maximum and sum (Milakov and Gimelshein
+// 2018; Dao et al. 2022). Rows are queries x heads of one key-value head, so keys are read once for the
+// group. Many rows: a chunk of keys is transposed once. Few rows: dot products straight from the cache.
+// Values of unseen slots are never multiplied, and chunks that no row sees are not looked at.
 #include "kernels/attend.h"
-
-#include <limits>
 
 #include "kernels/targets-inl.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attend.cc"
-#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/dots-inl.h"
-#include "kernels/products-inl.h"
+#include "kernels/attend-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
-
-inline constexpr std::int64_t kBlockFloats = 8192;   // rows x padded width
-inline constexpr std::int64_t kChunkFloats = 16384;  // slots of a chunk x padded width
-inline constexpr std::int64_t kFewRows = 11;
-inline constexpr std::int64_t kFewChunk = 128;  // slots: 12 rows of scores fit
-inline constexpr std::int64_t kAhead = 16;      // slots between a key in use and a key asked for
-inline constexpr float kNever = -std::numeric_limits<float>::infinity();
-
-// Rows of one tile of dot products.
-inline constexpr int kDotRows = kColumnVectors;
-
-HWY_INLINE std::int64_t padded(std::int64_t n) {
-  return (n + 15) / 16 * 16;
-}
-
-struct Scratch {
-  HWY_ALIGN float q[kBlockFloats];
-  HWY_ALIGN float out[kBlockFloats];
-  HWY_ALIGN float scores[kBlockFloats];
-  HWY_ALIGN float keys[kChunkFloats];
-  HWY_ALIGN float values[kChunkFloats];
-  HWY_ALIGN float biases[kFewChunk];
-  float maximum[128];
-  float sum[128];
-};
-
-// One call's block and what follows from it.
-struct Work {
-  const AttendBlock& b;
-  Scratch& s;
-  std::int64_t rows;      // padded to 4 when there are more than one
-  std::int64_t chunk;     // slots
-  std::int64_t q_stride;  // floats
-  std::int64_t o_stride;
-  [[nodiscard]] HWY_INLINE std::int64_t token(std::int64_t r) const { return (b.first_row + r) / b.group; }
-  [[nodiscard]] HWY_INLINE std::int64_t head(std::int64_t r) const { return (b.first_row + r) % b.group; }
-  // How many slots of [begin, end) row r sees.
-  [[nodiscard]] HWY_INLINE std::int64_t seen(std::int64_t r, std::int64_t begin, std::int64_t end) const {
-    const std::int64_t last = b.first_slot + token(r) + 1;
-    return HWY_MAX(HWY_MIN(last, end) - begin, std::int64_t{0});
-  }
-};
-
-// ---- scores
-
-// keys[k][j] = key j's element k in f32, for `count` keys of a chunk; the other columns are zero.
-template <class T>
-void transpose_keys(const Work& w, const T* keys, std::int64_t count) {
-  const std::int64_t width = w.b.key_width;
-  float* to = w.s.keys;
-  if (count < w.chunk) std::memset(to, 0, index(width * w.chunk) * sizeof(float));
-  std::int64_t j = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const F d;
-  const hn::CappedTag<float, 4> d4;
-  const hn::Repartition<std::uint64_t, F> d64;
-  constexpr auto kStep = static_cast<std::int64_t>(kLanes);
-  for (; j + 4 <= count; j += 4) {
-    const T* k0 = keys + j * width;
-    for (std::int64_t i = 0; i < width; i += kStep) {
-      const std::int64_t live = HWY_MIN(kStep, width - i);
-      V v[4];
-      for (int n = 0; n < 4; ++n) {
-        const T* from = k0 + n * width + i;
-        v[n] = live == kStep ? load(d, from) : load_n(d, from, index(live));
-      }
-      const auto a = hn::BitCast(d64, hn::InterleaveLower(d, v[0], v[1]));
-      const auto b = hn::BitCast(d64, hn::InterleaveLower(d, v[2], v[3]));
-      const auto c = hn::BitCast(d64, hn::InterleaveUpper(d, v[0], v[1]));
-      const auto e = hn::BitCast(d64, hn::InterleaveUpper(d, v[2], v[3]));
-      HWY_ALIGN float tile[4 * kLanes];
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(d64, a, b)), d, tile);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(d64, a, b)), d, tile + kLanes);
-      hn::Store(hn::BitCast(d, hn::InterleaveLower(d64, c, e)), d, tile + 2 * kLanes);
-      hn::Store(hn::BitCast(d, hn::InterleaveUpper(d64, c, e)), d, tile + 3 * kLanes);
-      // Block q of vector n holds element i + 4 q + n of the four keys.
-      for (std::int64_t k = 0; k < live; ++k) {
-        const float* from = tile + (k % 4) * kStep + k / 4 * 4;
-        hn::StoreU(hn::Load(d4, from), d4, to + (i + k) * w.chunk + j);
-      }
-    }
-  }
-#endif
-  for (; j < count; ++j) {
-    for (std::int64_t i = 0; i < width; ++i) {
-      const hn::CappedTag<float, 1> d1;
-      to[i * w.chunk + j] = hn::GetLane(load(d1, keys + j * width + i));
-    }
-  }
-}
-
-template <class T>
-void many_scores(const Work& w, const T* keys, std::int64_t count) {
-  transpose_keys(w, keys, count);
-  std::memset(w.s.scores, 0, index(w.rows * w.chunk) * sizeof(float));
-  add_product_rows(w.rows, w.s.q, w.q_stride, w.s.keys, w.chunk, w.b.key_width, w.chunk, w.s.scores, w.chunk);
-}
-
-// Asks for the bytes of `slots` rows of a cache from `slot` on, as far as the span goes.
-HWY_INLINE void fetch_slots(const Work& w, const void* cache, std::int64_t row_bytes, std::int64_t slot,
-                            std::int64_t slots) {
-  const auto* bytes = static_cast<const std::uint8_t*>(cache);
-  const std::int64_t end = HWY_MIN(slot + slots, w.b.slot_end) * row_bytes;
-  for (std::int64_t at = slot * row_bytes; at < end; at += 64) hwy::Prefetch(bytes + at);
-}
-
-template <int Rows, class T>
-HWY_INLINE void dot_rows(const Work& w, std::int64_t r, const T* keys, std::int64_t begin,
-                         std::int64_t count) {
-  const float* q[Rows];
-  for (int i = 0; i < Rows; ++i) q[i] = w.s.q + (r + i) * w.q_stride;
-  const std::int64_t value_bytes = w.b.value_width * (w.b.value_dtype == DType::f32 ? 4 : 2);
-  const std::int64_t key_bytes = w.b.key_width * static_cast<std::int64_t>(sizeof(T));
-  for (std::int64_t j = 0; j < count; j += 4) {
-    if (r == 0) {
-      fetch_slots(w, w.b.values, value_bytes, begin + j, 4);
-      fetch_slots(w, w.b.keys, key_bytes, begin + j + kAhead, 4);
-    }
-    const T* k[4];
-    for (std::int64_t n = 0; n < 4; ++n) k[n] = keys + HWY_MIN(j + n, count - 1) * w.b.key_width;
-    float sums[Rows * 4];
-    dots<Rows, 4>(q, k, index(w.b.key_width), sums);
-    for (int i = 0; i < Rows; ++i) std::memcpy(w.s.scores + (r + i) * w.chunk + j, sums + i * 4, 16);
-  }
-}
-
-template <class T>
-void few_scores(const Work& w, const T* keys, std::int64_t begin, std::int64_t count) {
-  if (w.rows == 1) return dot_rows<1>(w, 0, keys, begin, count);
-  for (std::int64_t r = 0; r < w.rows; r += kDotRows) dot_rows<kDotRows>(w, r, keys, begin, count);
-}
-
-template <class T>
-HWY_INLINE void scores(const Work& w, const T* keys, std::int64_t begin, std::int64_t count) {
-  keys += begin * w.b.key_width;
-  if (w.b.rows > kFewRows) {
-    many_scores(w, keys, count);
-  } else {
-    few_scores(w, keys, begin, count);
-  }
-}
-
-// Scales and biases row r, writes the scores out when asked.
-HWY_INLINE void bias_row(const Work& w, std::int64_t r, std::int64_t seen, std::int64_t begin,
-                         std::int64_t end, std::int64_t base) {
-  const F d;
-  const AttendBlock& b = w.b;
-  float* row = w.s.scores + r * w.chunk;
-  const V scale = hn::Set(d, b.scale);
-  if (b.slopes == nullptr) {
-    for (std::int64_t i = 0; i < w.chunk; i += static_cast<std::int64_t>(kLanes)) {
-      hn::StoreU(hn::Mul(hn::LoadU(d, row + i), scale), d, row + i);
-    }
-  } else {
-    const V slope = hn::Set(d, b.slopes[w.head(r) * b.slope_stride]);
-    const V from =
-        hn::Set(d, static_cast<float>(b.query_positions[w.token(r) * b.query_position_stride] - base));
-    for (std::int64_t i = 0; i < w.chunk; i += static_cast<std::int64_t>(kLanes)) {
-      const V distance = hn::Sub(hn::LoadU(d, w.s.biases + i), from);
-      hn::StoreU(hn::MulAdd(slope, distance, hn::Mul(hn::LoadU(d, row + i), scale)), d, row + i);
-    }
-  }
-  for (std::int64_t i = seen; i < w.chunk; ++i) row[i] = kNever;
-  if (b.scores != nullptr) {
-    float* to = b.scores + w.head(r) * b.score_head + w.token(r) * b.score_token;
-    for (std::int64_t i = begin; i < end; ++i) to[i * b.score_slot] = row[i - begin];
-  }
-}
 
 HWY_INLINE float lane_exp(float x) {
   const hn::CappedTag<float, 1> d1;
@@ -227,30 +55,29 @@ HWY_INLINE void soften_row(const Work& w, std::int64_t r) {
 
 // ---- weighted values
 
+template <int Rows, class T>
+HWY_INLINE void add_seen(const Work& w, std::int64_t r, Range seen, const T* values, std::int64_t stride) {
+  if (seen.empty()) return;
+  add_product<Rows>(w.s.scores + r * w.chunk + seen.first, w.chunk, values + seen.first * stride, stride,
+                    seen.end - seen.first, w.b.value_width, w.s.out + r * w.o_stride, w.o_stride);
+}
+
 template <class T>
 void values_from(const Work& w, const T* values, std::int64_t stride, std::int64_t begin, std::int64_t end) {
-  const std::int64_t width = w.b.value_width;
   std::int64_t r = 0;
   for (; r + 4 <= w.rows; r += 4) {
     const std::int64_t last = HWY_MIN(r + 4, w.b.rows);
-    const std::int64_t shared = w.seen(r, begin, end);  // rows are in token order: the first sees the fewest
-    const float* p = w.s.scores + r * w.chunk;
-    float* out = w.s.out + r * w.o_stride;
-    if (shared > 0) add_product<4>(p, w.chunk, values, stride, shared, width, out, w.o_stride);
+    // Rows are in token order: what the first sees ends first, what the last sees begins last.
+    Range shared{w.seen(last - 1, begin, end).first, w.seen(r, begin, end).end};
+    add_seen<4>(w, r, shared, values, stride);
+    if (shared.empty()) shared = {end - begin, end - begin};
     for (std::int64_t i = r; i < last; ++i) {
-      const std::int64_t more = w.seen(i, begin, end) - shared;
-      if (more <= 0) continue;
-      add_product<1>(w.s.scores + i * w.chunk + shared, w.chunk, values + shared * stride, stride, more,
-                     width, w.s.out + i * w.o_stride, w.o_stride);
+      const Range own = w.seen(i, begin, end);
+      add_seen<1>(w, i, {own.first, HWY_MIN(own.end, shared.first)}, values, stride);
+      add_seen<1>(w, i, {HWY_MAX(own.first, shared.end), own.end}, values, stride);
     }
   }
-  for (; r < w.b.rows; ++r) {
-    const std::int64_t seen = w.seen(r, begin, end);
-    if (seen > 0) {
-      add_product<1>(w.s.scores + r * w.chunk, w.chunk, values, stride, seen, width, w.s.out + r * w.o_stride,
-                     w.o_stride);
-    }
-  }
+  for (; r < w.b.rows; ++r) add_seen<1>(w, r, w.seen(r, begin, end), values, stride);
 }
 
 template <class T>
@@ -294,8 +121,13 @@ HWY_INLINE void take_queries(const Work& w) {
                 index(b.key_width) * sizeof(float));
   }
   for (std::int64_t r = 0; r < w.rows; ++r) {
-    w.s.maximum[r] = kNever;
-    w.s.sum[r] = 0;
+    // A sink is a slot seen first, without a value.
+    const bool sunk = b.sinks != nullptr && r < b.rows;
+    w.s.maximum[r] = sunk ? b.sinks[w.head(r) * b.sink_stride] : kNever;
+    w.s.sum[r] = w.s.maximum[r] == kNever ? 0.0f : 1.0f;
+    const std::int64_t slot = b.first_slot + w.token(HWY_MIN(r, b.rows - 1));
+    w.s.first[r] = b.seen.first(slot);
+    w.s.end[r] = b.seen.end(slot);
   }
 }
 
@@ -315,16 +147,6 @@ HWY_INLINE void give_rows(const Work& w) {
   }
 }
 
-// Slots behind the last query of the block, up to the end of the span.
-HWY_INLINE void hide_rest(const Work& w, std::int64_t from) {
-  const AttendBlock& b = w.b;
-  if (b.scores == nullptr) return;
-  for (std::int64_t r = 0; r < b.rows; ++r) {
-    float* to = b.scores + w.head(r) * b.score_head + w.token(r) * b.score_token;
-    for (std::int64_t i = from; i < b.slot_end; ++i) to[i * b.score_slot] = kNever;
-  }
-}
-
 void Attend(const AttendBlock& b) {
   Scratch s;
   const std::int64_t widest = padded(HWY_MAX(b.key_width, b.value_width));
@@ -333,9 +155,11 @@ void Attend(const AttendBlock& b) {
   const Work w{
       b, s, b.rows == 1 ? 1 : (b.rows + 3) / 4 * 4, chunk, padded(b.key_width), padded(b.value_width)};
   take_queries(w);
-  const std::int64_t seen_end = HWY_MIN(b.slot_end, b.first_slot + w.token(b.rows - 1) + 1);
-  for (std::int64_t begin = b.slot_begin; begin < seen_end; begin += chunk) {
-    const std::int64_t end = HWY_MIN(begin + chunk, seen_end);
+  // What the block sees of the span: from its first row's first slot to its last row's last.
+  const std::int64_t first = HWY_MIN(HWY_MAX(s.first[0], b.slot_begin), b.slot_end);
+  const std::int64_t last = HWY_MAX(HWY_MIN(s.end[b.rows - 1], b.slot_end), first);
+  for (std::int64_t begin = first; begin < last; begin += chunk) {
+    const std::int64_t end = HWY_MIN(begin + chunk, last);
     by_dtype(b.key_dtype, b.keys, [&](const auto* keys) { scores(w, keys, begin, end - begin); });
     std::int64_t base = 0;
     if (b.slopes != nullptr) {
@@ -347,12 +171,21 @@ void Attend(const AttendBlock& b) {
       }
     }
     for (std::int64_t r = 0; r < b.rows; ++r) {
-      bias_row(w, r, w.seen(r, begin, end), begin, end, base);
+      const Range seen = w.seen(r, begin, end);
+      if (seen.empty()) {
+        write_scores(w, r, begin, end, nullptr);
+        continue;
+      }
+      bias_row(w, r, seen, begin, base);
+      write_scores(w, r, begin, end, s.scores + r * chunk);
       soften_row(w, r);
     }
     by_dtype(b.value_dtype, b.values, [&](const auto* values) { add_values(w, values, begin, end); });
   }
-  hide_rest(w, HWY_MAX(seen_end, b.slot_begin));
+  for (std::int64_t r = 0; r < b.rows; ++r) {
+    write_scores(w, r, b.slot_begin, first, nullptr);
+    write_scores(w, r, last, b.slot_end, nullptr);
+  }
   give_rows(w);
 }
 

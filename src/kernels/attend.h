@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal attention of a block of query rows over a span of slots of one key-value head.
+// Attention of a block of query rows over a span of slots of one key-value head.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace locant::kernels {
 
 /// Widths of keys and values that one call can hold in its fixed scratch.
 inline constexpr std::int64_t kAttendWidth = 1024;
-/// Spans of slots begin at multiples of this.
+/// Spans of slots are multiples of this.
 inline constexpr std::int64_t kAttendSpan = 1024;
 
 /// Query rows of one block, at most; a multiple of 4.
@@ -19,14 +19,32 @@ inline constexpr std::int64_t kAttendSpan = 1024;
   const std::int64_t width = std::max<std::int64_t>(64, std::max(key_width, value_width));
   return 8192 / ((width + 15) / 16 * 16) / 4 * 4;
 }
+/// More slots than any cache has; sums of two of these stay in range.
+inline constexpr std::int64_t kAllSlots = std::int64_t{1} << 61;
+
+/// The slots [first(s), end(s)) that a query in slot s sees. Neither falls as s grows, and of the slots that
+/// hold keys its own is among them.
+struct SeenSlots {
+  std::int64_t back = kAllSlots;  ///< before its own
+  std::int64_t ahead = 0;         ///< behind its own
+  std::int64_t chunk = 0;         ///< from the last multiple of this on; 0 = by `back`
+  std::int64_t slots = kAllSlots;
+  [[nodiscard]] constexpr std::int64_t first(std::int64_t s) const noexcept {
+    return chunk > 0 ? s - s % chunk : s > back ? s - back : 0;
+  }
+  [[nodiscard]] constexpr std::int64_t end(std::int64_t s) const noexcept {
+    return std::min(s + ahead + 1, slots);
+  }
+};
+
 /// Floats that one row leaves in `partial`: maximum, sum of weights, weighted sum of values.
 [[nodiscard]] constexpr std::int64_t attend_partial(std::int64_t value_width) noexcept {
   return value_width + 2;
 }
 
-/// Row r of the flattened rows is query r / group of head r % group; it sees slots 0 .. first_slot + r /
-/// group. score = scale * q.k + slope * (key position - query position). Pointers are at the first head of
-/// the group.
+/// Row r of the flattened rows is query r / group of head r % group, in slot first_slot + r / group. score =
+/// softcapped scale * q.k - slope * |distance| + relative + bias. Pointers are at the first head of the
+/// group.
 struct AttendBlock {
   const float* q = nullptr;
   std::int64_t q_token = 0;
@@ -41,11 +59,22 @@ struct AttendBlock {
   std::int64_t first_row = 0;
   std::int64_t rows = 0;  ///< attend_rows() at most
   std::int64_t first_slot = 0;
-  std::int64_t slot_begin = 0;  ///< a multiple of kAttendSpan
+  SeenSlots seen;
+  std::int64_t slot_begin = 0;
   std::int64_t slot_end = 0;
   float scale = 1;
+  float softcap = 0;             ///< 0 = none
+  const float* sinks = nullptr;  ///< [group] or null; of one span alone when parts are merged
+  std::int64_t sink_stride = 0;
   const float* slopes = nullptr;  ///< [group] or null
   std::int64_t slope_stride = 0;
+  const float* relative = nullptr;  ///< [group, columns] or null; ends serve what is beyond
+  std::int64_t relative_head = 0;
+  std::int64_t relative_columns = 0;
+  std::int64_t relative_zero = 0;
+  const float* bias = nullptr;  ///< [group, tokens, slots] or null
+  std::int64_t bias_head = 0;
+  std::int64_t bias_token = 0;
   const std::int64_t* query_positions = nullptr;
   std::int64_t query_position_stride = 0;
   const std::int64_t* key_positions = nullptr;

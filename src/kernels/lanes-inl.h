@@ -216,6 +216,29 @@ HWY_INLINE VecOf<D> exp(D d, VecOf<D> x) {
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Zero(d), big);
 }
 
+// ---- tanh: relative error below 3e-7; +-1 far out, NaN stays NaN.
+// |x| < 0.625: x + x^3 P(x^2), a fit on Chebyshev nodes; beyond, 1 - 2 / (1 + e^2|x|) with the sign of x.
+template <class D>
+HWY_INLINE VecOf<D> tanh(D d, VecOf<D> x) {
+  const auto one = hn::Set(d, 1.0f);
+  const auto a = hn::Abs(x);
+  const auto s = hn::Mul(x, x);
+  auto p = hn::MulAdd(hn::Set(d, 0.00202647923f), s, hn::Set(d, -0.00804702472f));
+  p = hn::MulAdd(p, s, hn::Set(d, 0.0216467474f));
+  p = hn::MulAdd(p, s, hn::Set(d, -0.0539366975f));
+  p = hn::MulAdd(p, s, hn::Set(d, 0.133331239f));
+  p = hn::MulAdd(p, s, hn::Set(d, -0.333333284f));
+  const auto near = hn::MulAdd(hn::Mul(s, x), p, x);
+  const auto far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(one, exp(d, hn::Add(a, a)))));
+  return hn::IfThenElse(hn::Ge(a, hn::Set(d, 0.625f)), hn::CopySign(far, x), near);
+}
+
+// cap tanh(x / cap), given 1 / cap.
+template <class D>
+HWY_INLINE VecOf<D> softcap(D d, VecOf<D> x, float cap, float inverse) {
+  return hn::Mul(hn::Set(d, cap), tanh(d, hn::Mul(x, hn::Set(d, inverse))));
+}
+
 }  // namespace locant::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif

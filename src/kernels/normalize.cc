@@ -73,8 +73,10 @@ HWY_INLINE void finish(const NormRow& row, float center, float factor) {
     const std::size_t live = n - i;
     const bool whole = live >= kLanes;
     const V x = whole ? hn::LoadU(d, row.x + i) : load_n(d, row.x + i, live);
-    const V g = whole ? hn::LoadU(d, row.gain + i) : load_n(d, row.gain + i, live);
-    V y = hn::Mul(hn::Mul(hn::Sub(x, c), f), g);
+    V y = hn::Mul(hn::Sub(x, c), f);
+    if (row.gain != nullptr) {
+      y = hn::Mul(y, whole ? hn::LoadU(d, row.gain + i) : load_n(d, row.gain + i, live));
+    }
     if (row.bias != nullptr) {
       y = hn::Add(y, whole ? hn::LoadU(d, row.bias + i) : load_n(d, row.bias + i, live));
     }

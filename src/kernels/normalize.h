@@ -6,7 +6,7 @@
 
 namespace locant::kernels {
 
-/// x, gain, out [count]; bias [count] or null. out may be x.
+/// x, out [count]; gain and bias [count] or null. out may be x.
 struct NormRow {
   const float* x = nullptr;
   const float* gain = nullptr;

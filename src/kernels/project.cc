@@ -10,18 +10,10 @@
 #define HWY_TARGET_INCLUDE "kernels/project.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/dots-inl.h"
+#include "kernels/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
-
-// Sixteen registers hold 3 x 4 sums and their operands, thirty-two hold 4 x 4.
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
-inline constexpr int kTile = 4;
-#else
-inline constexpr int kTile = 3;
-#endif
-inline constexpr std::int64_t kColumns = 1024;
 
 template <class T>
 HWY_INLINE void to_floats(const T* from, std::size_t n, float* to) {
@@ -29,31 +21,6 @@ HWY_INLINE void to_floats(const T* from, std::size_t n, float* to) {
   std::size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) hn::StoreU(load(d, from + i), d, to + i);
   if (i < n) store_n(d, load_n(d, from + i, n - i), to + i, n - i);
-}
-
-template <int Tokens, int Rows, class T>
-HWY_INLINE void add_tile(const ProjectBlock& b, std::int64_t t, std::int64_t k, std::int64_t count,
-                         const T* const* w, float* acc) {
-  const float* x[Tokens];
-  for (int i = 0; i < Tokens; ++i) x[i] = b.x + (t + i) * b.x_stride + k;
-  float sums[Tokens * Rows];
-  dots<Tokens, Rows>(x, w, index(count), sums);
-  float* to = acc + t * Rows;
-  for (int i = 0; i < Tokens * Rows; ++i) to[i] = k == 0 ? sums[i] : to[i] + sums[i];
-}
-
-template <int Rows, class T>
-HWY_INLINE void add_tiles(const ProjectBlock& b, std::int64_t k, std::int64_t count, const T* const* w,
-                          float* acc) {
-  std::int64_t t = 0;
-  if constexpr (Rows == 4) {
-    for (; t + kTile <= b.tokens; t += kTile) add_tile<kTile, Rows>(b, t, k, count, w, acc);
-    if (t + 2 <= b.tokens) {
-      add_tile<2, Rows>(b, t, k, count, w, acc);
-      t += 2;
-    }
-  }
-  for (; t < b.tokens; ++t) add_tile<1, Rows>(b, t, k, count, w, acc);
 }
 
 template <int Rows, class T>
@@ -82,15 +49,7 @@ void rows_of(const ProjectBlock& b, const T* weight) {
       }
       add_tiles<Rows>(b, k, count, w, acc);
     }
-    for (std::int64_t t = 0; t < b.tokens; ++t) {
-      float* out = b.out + t * b.out_stride + n;
-      const float* added = b.added == nullptr ? nullptr : b.added + t * b.out_stride + n;
-      for (std::int64_t i = 0; i < live; ++i) {
-        float y = b.scale * acc[t * Rows + i];
-        if (b.bias != nullptr) y += b.bias[(n + i) * b.bias_stride];
-        out[i] = added == nullptr ? y : added[i] + y;
-      }
-    }
+    for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, n, live, acc + t * Rows);
   }
 }
 

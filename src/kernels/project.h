@@ -8,8 +8,9 @@
 
 namespace locant::kernels {
 
-/// Tokens of one block at most; blocks of rows should be a multiple of 8.
+/// Tokens and rows of one block at most; blocks of rows should be a multiple of 8.
 inline constexpr std::int64_t kProjectTokens = 64;
+inline constexpr std::int64_t kProjectRows = 64;
 
 /// x [tokens, columns], weight [rows, columns] (f32, f16, bf16; unaligned allowed), out [tokens, rows].
 /// Sums over columns run in blocks of 1024 whatever the tile, so an element's bits depend on its row alone.
@@ -18,7 +19,8 @@ struct ProjectBlock {
   std::int64_t x_stride = 0;
   const void* weight = nullptr;
   DType dtype = DType::f32;
-  std::int64_t weight_stride = 0;
+  GgmlType type = GgmlType::f32;   ///< of blocks
+  std::int64_t weight_stride = 0;  ///< elements; whole blocks
   std::int64_t tokens = 0;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -30,5 +32,13 @@ struct ProjectBlock {
   std::int64_t out_stride = 0;
 };
 void project(const ProjectBlock& block) noexcept;
+
+/// The same with a weight of blocks of `type` instead of `dtype` (is_unpacked()): columns are whole blocks.
+void project_blocks(const ProjectBlock& block) noexcept;
+
+/// As project_blocks() with x rounded to whole numbers: groups of 32 share the factor max |x| / 127; a group
+/// whose largest |x| is below 2^-119 counts as zero, one that holds a NaN or an infinity makes its token's
+/// row NaN.
+void project_int8(const ProjectBlock& block) noexcept;
 
 }  // namespace locant::kernels

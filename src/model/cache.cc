@@ -16,38 +16,45 @@ std::int64_t product(std::initializer_list<std::int64_t> sizes) {
   return *bytes;
 }
 
-}  // namespace
-
-std::int64_t Cache::bytes(const ModelSpec& spec, const SessionOptions& options) {
-  return product({options.rows, spec.layers, 2, spec.kv_heads, options.capacity, spec.head_dim,
-                  static_cast<std::int64_t>(size_of(options.cache))});
+std::int64_t kept_layers(const CacheShape& shape) noexcept {
+  return shape.shared_by_layers ? 1 : shape.layers;
 }
 
-Cache::Cache(const ModelSpec& spec, const SessionOptions& options)
-    : layers_(spec.layers),
-      heads_(spec.kv_heads),
-      width_(spec.head_dim),
+}  // namespace
+
+std::int64_t Cache::bytes(const CacheShape& shape, const SessionOptions& options) {
+  return product({options.rows, kept_layers(shape), shape.heads, options.capacity,
+                  shape.key_width + shape.value_width, static_cast<std::int64_t>(size_of(options.cache))});
+}
+
+Cache::Cache(const CacheShape& shape, const SessionOptions& options)
+    : shape_(shape),
       capacity_(options.capacity),
       dtype_(options.cache),
-      data_(static_cast<std::size_t>(bytes(spec, options))),
+      data_(static_cast<std::size_t>(bytes(shape, options))),
       positions_(static_cast<std::size_t>(product({options.rows, options.capacity, 8}))),
       tokens_(static_cast<std::size_t>(options.rows), 0) {}
 
-CacheTensor Cache::tensor(std::int64_t row, std::int64_t layer, std::int64_t half) const noexcept {
-  const std::int64_t index = (row * layers_ + layer) * 2 + half;
-  const std::int64_t offset = index * heads_ * capacity_ * width_;
-  return {.data = data_.as<std::byte>() + static_cast<std::size_t>(offset) * size_of(dtype_),
-          .dtype = dtype_,
-          .heads = heads_,
-          .capacity = capacity_,
-          .width = width_};
+std::byte* Cache::layer(std::int64_t row, std::int64_t layer) const noexcept {
+  const std::int64_t index = shape_.shared_by_layers ? row : row * shape_.layers + layer;
+  const std::int64_t offset = index * shape_.heads * capacity_ * (shape_.key_width + shape_.value_width);
+  return data_.as<std::byte>() + static_cast<std::size_t>(offset) * size_of(dtype_);
 }
 
 CacheTensor Cache::keys(std::int64_t row, std::int64_t layer) const noexcept {
-  return tensor(row, layer, 0);
+  return {.data = this->layer(row, layer),
+          .dtype = dtype_,
+          .heads = shape_.heads,
+          .capacity = capacity_,
+          .width = shape_.key_width};
 }
 CacheTensor Cache::values(std::int64_t row, std::int64_t layer) const noexcept {
-  return tensor(row, layer, 1);
+  const std::int64_t keys = shape_.heads * capacity_ * shape_.key_width;
+  return {.data = this->layer(row, layer) + static_cast<std::size_t>(keys) * size_of(dtype_),
+          .dtype = dtype_,
+          .heads = shape_.heads,
+          .capacity = capacity_,
+          .width = shape_.value_width};
 }
 
 View<std::int64_t, 1> Cache::positions(std::int64_t row) const noexcept {

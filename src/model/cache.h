@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, values and positions of a batch of rows: [row][layer] -> [kv_heads, capacity, head_dim]. Allocated
+// Keys, values and positions of a batch of rows: [row][layer] -> [kv_heads, capacity, width]. Allocated
 // and touched once; slots fill from 0, padding never enters.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "locant/model.h"
 #include "locant/ops.h"
-#include "locant/spec.h"
-#include "locant/threads.h"
 
 namespace locant {
 
+struct CacheShape {
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t key_width = 0;
+  std::int64_t value_width = 0;
+  /// Layers take turns in one place: what the last one stored is all that is needed (encoders).
+  bool shared_by_layers = false;
+};
+
 class Cache {
  public:
-  Cache(const ModelSpec& spec, const SessionOptions& options);
+  Cache(const CacheShape& shape, const SessionOptions& options);
 
-  [[nodiscard]] static std::int64_t bytes(const ModelSpec& spec, const SessionOptions& options);
+  [[nodiscard]] static std::int64_t bytes(const CacheShape& shape, const SessionOptions& options);
   [[nodiscard]] CacheTensor keys(std::int64_t row, std::int64_t layer) const noexcept;
   [[nodiscard]] CacheTensor values(std::int64_t row, std::int64_t layer) const noexcept;
   [[nodiscard]] std::int64_t capacity() const noexcept { return capacity_; }
@@ -34,10 +40,8 @@ class Cache {
   void copy_from(const Cache& other);
 
  private:
-  [[nodiscard]] CacheTensor tensor(std::int64_t row, std::int64_t layer, std::int64_t half) const noexcept;
-  std::int64_t layers_ = 0;
-  std::int64_t heads_ = 0;
-  std::int64_t width_ = 0;
+  [[nodiscard]] std::byte* layer(std::int64_t row, std::int64_t layer) const noexcept;
+  CacheShape shape_;
   std::int64_t capacity_ = 0;
   DType dtype_ = DType::f32;
   Buffer data_;

@@ -41,19 +41,19 @@ enum class ExpertLayout : std::uint8_t {
 };
 
 struct ExpertNames {
-  std::string_view router;      ///< "mlp.gate"
-  std::string_view correction;  ///< a vector: its whole name inside the layer
-  std::string_view experts;     ///< "mlp.experts."; index and a dot follow when separate
-  std::string_view gate;
-  std::string_view up;
-  std::string_view down;
+  std::string_view router{};      ///< "mlp.gate"
+  std::string_view correction{};  ///< a vector: its whole name inside the layer
+  std::string_view experts{};     ///< "mlp.experts."; index and a dot follow when separate
+  std::string_view gate{};
+  std::string_view up{};
+  std::string_view down{};
   GateLayout gates = GateLayout::separate;
   ExpertLayout layout = ExpertLayout::separate;
   /// What follows a stacked matrix' name ("" where it is the whole name) and its bias' ("_bias").
   std::string_view weight_ending = ".weight";
   std::string_view bias_ending = ".bias";
-  std::string_view shared;                         ///< "mlp.shared_expert."; gate, up and down follow
-  std::string_view shared_gate_name;               ///< the matrix [1, hidden] of ExpertsSpec::shared_gate
+  std::string_view shared{};                       ///< "mlp.shared_expert."; gate, up and down follow
+  std::string_view shared_gate_name{};             ///< the matrix [1, hidden] of ExpertsSpec::shared_gate
   std::array<std::string_view, 3> shared_parts{};  ///< gate, up, down behind `shared`
 };
 
@@ -65,11 +65,14 @@ struct LatentNames {
   std::string_view q_up;
   std::string_view kv_down;  ///< rank + rotating rows
   std::string_view kv_norm;
-  std::string_view kv_up;  ///< for each head its still rows, then its value rows
+  std::string_view kv_up;   ///< for each head its still rows, then its value rows; "" = in two parts:
+  std::string_view k_up{};  ///< [heads, rank, still]
+  std::string_view v_up{};  ///< [heads, value_width, rank]
 };
 
 /// Names without ".weight" and ".bias"; "" = the family has none. Names of a layer stand behind `layers`, its
-/// index and a dot.
+/// index and a dot. Of "ln_attn|input_layernorm" the first that a checkpoint holds counts; a norm of queries
+/// or keys with {} in its name has one tensor for each head.
 struct FamilyWeights {
   std::string_view family{};
   std::array<std::string_view, 2> prefixes{};  ///< with the head on top, and the bare model
@@ -116,7 +119,15 @@ struct FamilyWeights {
   std::string_view encoder_down{};
   LinearLayout linear = LinearLayout::out_in;
   std::span<const std::string_view> not_weights{};  ///< endings of buffers that old checkpoints carry
+  std::span<const std::string_view> not_ours{};     ///< beginnings of the towers of other media
 };
+
+// One table per kind, each by its own base row.
+[[nodiscard]] std::span<const FamilyWeights> llama_like_weights() noexcept;
+[[nodiscard]] std::span<const FamilyWeights> gpt_like_weights() noexcept;
+[[nodiscard]] std::span<const FamilyWeights> mixture_weights() noexcept;
+[[nodiscard]] std::span<const FamilyWeights> encoder_weights() noexcept;
+[[nodiscard]] std::span<const FamilyWeights> encoder_decoder_weights() noexcept;
 
 /// Null when the family has no row.
 [[nodiscard]] const FamilyWeights* find_family_weights(std::string_view family) noexcept;

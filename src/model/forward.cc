@@ -1,272 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/forward.h"
 
-#include <algorithm>
-#include <numeric>
 #include <utility>
 
+#include "model/blocks.h"
+
 namespace locant {
+
+void normalize_rows(const Step& step, const NormSpec& spec, const NormWeights& norm, View<const float, 2> x,
+                    View<float, 2> out) {
+  normalize({.kind = spec.kind, .eps = spec.eps, .x = x, .gain = norm.gain, .bias = norm.bias, .out = out},
+            *step.model.pool);
+}
+
+void linear(const Step& step, const Linear& layer, View<const float, 2> x, View<float, 2> out, Write write) {
+  project({.x = x,
+           .weight = layer.weight,
+           .bias = layer.bias,
+           .scale = 1,
+           .write = write,
+           .activations = step.model.activations,
+           .out = out},
+          *step.model.pool);
+}
+
 namespace {
 
 using trace_names::Layer;
 
-// The heads of q, k and v inside the fused buffer [N, W].
-struct Heads {
-  View<float, 3> q, k, v;
-};
-
-Heads split(const ModelSpec& spec, QkvLayout layout, View<float, 2> qkv) {
-  const std::int64_t n = qkv.extent(0);
-  const std::int64_t row = qkv.stride(0);
-  const std::int64_t width = spec.head_dim;
-  float* const base = qkv.data_handle();
-  if (layout == QkvLayout::per_head) {
-    const auto part = [&](std::int64_t index) {
-      return View<float, 3>(base + index * width, {n, spec.heads, width}, {row, 3 * width, 1});
-    };
-    return {part(0), part(1), part(2)};
-  }
-  float* const k = base + spec.heads * width;
-  return {{base, {n, spec.heads, width}, {row, width, 1}},
-          {k, {n, spec.kv_heads, width}, {row, width, 1}},
-          {k + spec.kv_heads * width, {n, spec.kv_heads, width}, {row, width, 1}}};
-}
-
-View<float, 2> columns(View<float, 2> matrix, std::int64_t first, std::int64_t count) {
-  return {matrix.data_handle() + first, {matrix.extent(0), count}, matrix.strides()};
-}
-
-class Forward {
+// One block: which norm stands where is BlockSpec's to say.
+class Block {
  public:
-  Forward(const Model::State& model, Cache& cache, Workspace& work, const Pass& pass, TracePass* trace)
-      : model_(model),
-        spec_(model.spec),
-        cache_(cache),
-        work_(work),
-        pass_(pass),
-        trace_(trace),
-        tokens_(static_cast<std::int64_t>(pass.ids.size())),
-        state_(work.state.rows(0, tokens_)),
-        normed_(work.normed.rows(0, tokens_)) {}
+  Block(Step& step, std::int64_t index)
+      : step_(step), block_(step.spec.block), layer_(step.stack.layer(index)), index_(index) {}
 
   void run() {
-    embed_tokens();
-    for (std::size_t kind = 0; kind < model_.plan.kinds.size(); ++kind) build_tables(kind);
-    for (std::int64_t index = 0; index < spec_.layers; ++index) block(index);
-    normalize_rows(model_.weights.final_norm, state_, normed_);
-    record(trace_names::kFinalNormOut, normed_);
-    // an even number of exchanges is not promised: the caller finds the result where it was said to stand
-    if (normed_.data_handle() != work_.normed.data_handle()) std::swap(work_.state, work_.normed);
+    View<const float, 2> read = read_normed(block_.attention.before, layer_.attention_norm);
+    attend_self(step_, index_, read);
+    // both branches read the layer's input: the second norm is taken before the first answer is added
+    if (block_.branches == Branches::parallel) read = read_normed(block_.mlp.before, layer_.mlp_norm);
+    if (step_.spec.residual == Residual::from_norm) std::swap(step_.state, step_.normed);
+    add_attention(layer_.attention.out, layer_.attention_after);
+    norm_sum(block_.attention.sum, layer_.attention_sum);
+    if (step_.encoded != nullptr) cross();
+    if (block_.branches == Branches::serial) read = read_normed(block_.mlp.before, layer_.mlp_norm);
+    add_mlp(read);
+    norm_sum(block_.mlp.sum, layer_.mlp_sum);
+    step_.record(index_, Layer::out, step_.state);
   }
 
  private:
-  void record(std::string_view name, View<const float, 2> values) {
-    if (trace_ != nullptr) trace_->record(name, values);
-  }
-  void record(std::int64_t layer, Layer name, View<const float, 3> values) {
-    if (trace_ != nullptr) trace_->record(trace_names::layer(layer, name), values);
-  }
-  void record(std::int64_t layer, Layer name, View<const float, 2> values) {
-    if (trace_ != nullptr) trace_->record(trace_names::layer(layer, name), values);
+  // A norm that is not there at all, not one without a gain: the first layer of ModernBERT.
+  [[nodiscard]] bool skips_norm() const { return !block_.first_norm && index_ == 0; }
+
+  View<const float, 2> read_normed(bool before, const NormWeights& norm) {
+    if (!before || (skips_norm() && &norm == &layer_.attention_norm)) return step_.state;
+    normalize_rows(step_, step_.spec.norm, norm, step_.state, step_.normed);
+    return step_.normed;
   }
 
-  void normalize_rows(const NormWeights& norm, View<const float, 2> x, View<float, 2> out) {
-    normalize({.kind = spec_.norm.kind,
-               .eps = spec_.norm.eps,
-               .x = x,
-               .gain = norm.gain,
-               .bias = norm.bias,
-               .out = out},
-              *model_.pool);
+  void norm_sum(bool wanted, const NormWeights& norm) {
+    if (wanted) normalize_rows(step_, step_.spec.norm, norm, step_.state, step_.state);
   }
 
-  void linear(const Linear& layer, View<const float, 2> x, View<float, 2> out, Write write = Write::replace) {
-    project({.x = x, .weight = layer.weight, .bias = layer.bias, .scale = 1, .write = write, .out = out},
-            *model_.pool);
+  // What stands in step_.branch is normed and scaled where the block says so, and added to the state.
+  void add_branch(bool normed, const NormWeights& norm) {
+    if (normed) normalize_rows(step_, step_.spec.norm, norm, step_.branch, step_.branch);
+    accumulate({.x = step_.branch, .scale = static_cast<float>(block_.branch_scale), .out = step_.state},
+               *step_.model.pool);
   }
 
-  void embed_tokens() {
-    const View<const std::int64_t, 1> ids(pass_.ids.data(), {tokens_});
-    if (trace_ != nullptr) {
-      embed({.ids = ids, .table = model_.weights.embedding, .scale = 1, .out = state_}, *model_.pool);
-      record(trace_names::kEmbedTokens, state_);
-    }
-    const auto scale = static_cast<float>(spec_.embedding.scale);
-    embed({.ids = ids, .table = model_.weights.embedding, .scale = scale, .out = state_}, *model_.pool);
-    for (const PositionEmbedding& embedding : model_.plan.embedding) add_positions(embedding);
-    if (spec_.embedding.normed) normalize_rows(model_.weights.embedding_norm, state_, state_);
-    record(trace_names::kEmbedOut, state_);
-  }
-
-  void add_positions(const PositionEmbedding& embedding) {
-    const View<float, 2> added = work_.added.rows(0, tokens_);
-    const View<const std::int64_t, 1> positions(pass_.positions.data_handle(), {tokens_});
-    const View<std::int64_t, 1> rows(work_.table_rows.data(), {tokens_});
-    if (embedding.form == EmbeddingForm::sinusoid) {
-      sinusoid_rows(embedding, model_.numerics, positions, added);
-    } else {
-      for (std::int64_t t = 0; t < tokens_; ++t) rows(t) = table_row(embedding, positions(t));
-      embed({.ids = rows, .table = model_.weights.positions, .scale = 1, .out = added}, *model_.pool);
-    }
-    record(trace_names::kEmbedPositions, added);
-    std::iota(work_.table_rows.begin(), work_.table_rows.begin() + tokens_, 0);
-    add_rows({.rows = rows, .table = matrix(added), .out = state_}, *model_.pool);
-  }
-
-  void build_tables(std::size_t kind) {
-    const auto& rotation = model_.plan.kinds[kind].rotation;
-    if (!rotation) return;
-    const View<float, 2> cos = work_.cos[kind].rows(0, tokens_);
-    const View<float, 2> sin = work_.sin[kind].rows(0, tokens_);
-    rotation_table(*rotation, model_.numerics, pass_.positions, cos, sin);
-    if (trace_ != nullptr && kind == 0) {
-      record(trace_names::kRopeCos, cos);
-      record(trace_names::kRopeSin, sin);
-    }
-  }
-
-  void project_qkv(const LayerWeights& layer) {
-    const View<float, 2> qkv = work_.qkv.rows(0, tokens_);
-    if (model_.weights.qkv_layout != QkvLayout::separate) {
-      linear(layer.qkv[0], normed_, qkv);
+  void add_attention(const Linear& out, const NormWeights& after) {
+    const View<float, 2> mixed = step_.work.mixed.rows(0, step_.tokens);
+    if (block_.attention.after || block_.branch_scale != 1) {
+      linear(step_, out, mixed, step_.branch);
+      step_.record(index_, Layer::attn_out, step_.branch);
+      add_branch(block_.attention.after, after);
       return;
     }
-    std::int64_t first = 0;
-    for (const Linear& part : layer.qkv) {
-      linear(part, normed_, columns(qkv, first, part.weight.rows));
-      first += part.weight.rows;
+    if (step_.trace != nullptr) {
+      linear(step_, out, mixed, step_.branch);
+      step_.record(index_, Layer::attn_out, step_.branch);
     }
+    linear(step_, out, mixed, step_.state, Write::add);
   }
 
-  void rotate_heads(const Rotation& rotation, std::size_t kind, View<float, 3> heads) {
-    rotate(
-        RotateCall<float>{
-            .x = heads,
-            .cos = work_.cos[kind].rows(0, tokens_),
-            .sin = work_.sin[kind].rows(0, tokens_),
-            .shape = {.read = rotation.read, .write = rotation.write, .offset = rotation.offset},
-            .out = heads},
-        *model_.pool);
+  // Attention to the encoder stands between the two others and is normed as the first is.
+  void cross() {
+    const View<const float, 2> read = read_normed(block_.attention.before, layer_.cross_norm);
+    attend_encoded(step_, index_, read);
+    linear(step_, layer_.cross.out, step_.work.mixed.rows(0, step_.tokens), step_.state, Write::add);
+    norm_sum(block_.attention.sum, layer_.cross_norm);
   }
 
-  void attention(std::int64_t index, const LayerWeights& layer) {
-    project_qkv(layer);
-    const auto kind = static_cast<std::size_t>(model_.plan.layers[static_cast<std::size_t>(index)]);
-    const LayerPositions& positions = model_.plan.kinds[kind];
-    const Heads heads = split(spec_, model_.weights.qkv_layout, work_.qkv.rows(0, tokens_));
-    if (positions.rotation) {
-      record(index, Layer::q_pre, heads.q);
-      record(index, Layer::k_pre, heads.k);
-      if (positions.rotation->acts_on.q) rotate_heads(*positions.rotation, kind, heads.q);
-      if (positions.rotation->acts_on.k) rotate_heads(*positions.rotation, kind, heads.k);
+  void add_mlp(View<const float, 2> read) {
+    const bool mixture = layer_.experts.router.there();
+    const bool apart = block_.mlp.after || block_.branch_scale != 1 || mixture;
+    const bool from_norm = step_.spec.residual == Residual::from_norm;
+    if (mixture) {
+      run_experts(step_, layer_.experts, read, step_.branch);
+    } else if (apart || from_norm) {
+      run_mlp(step_, layer_.mlp, read, step_.branch, Write::replace);
+    } else {
+      run_mlp(step_, layer_.mlp, read, step_.state, Write::add);
+      return;
     }
-    record(index, Layer::q, heads.q);
-    record(index, Layer::k, heads.k);
-    record(index, Layer::v, heads.v);
-    attend_segments(index, heads, model_.slopes[kind]);
+    if (from_norm) std::swap(step_.state, step_.normed);
+    add_branch(block_.mlp.after, layer_.mlp_after);
   }
 
-  void attend_segments(std::int64_t index, const Heads& heads, const std::vector<float>& slopes) {
-    const auto room =
-        trace_ != nullptr ? trace_->score_room(index, spec_.heads) : std::vector<View<float, 3>>{};
-    const View<float, 3> mixed(work_.mixed.data_handle(), {tokens_, spec_.heads, spec_.head_dim});
-    const View<const float, 1> slope_view(slopes.data(), {static_cast<std::int64_t>(slopes.size())});
-    work_.attends.clear();
-    for (const Segment& segment : pass_.segments) {
-      const CacheTensor keys = cache_.keys(segment.row, index);
-      const CacheTensor values = cache_.values(segment.row, index);
-      store({.x = heads.k.rows(segment.first, segment.tokens), .cache = keys, .first_slot = segment.past},
-            *model_.pool);
-      store({.x = heads.v.rows(segment.first, segment.tokens), .cache = values, .first_slot = segment.past},
-            *model_.pool);
-      AttendCall call{.q = heads.q.rows(segment.first, segment.tokens),
-                      .keys = keys,
-                      .values = values,
-                      .first_slot = segment.past,
-                      .scale = static_cast<float>(spec_.attention[static_cast<std::size_t>(index)].scale),
-                      .slopes = slope_view,
-                      .query_positions = {},
-                      .key_positions = {},
-                      .out = mixed.rows(segment.first, segment.tokens),
-                      .scores = {}};
-      if (!slopes.empty()) {
-        const View<const std::int64_t, 1> slots = cache_.positions(segment.row);
-        call.query_positions = slots.rows(segment.past, segment.tokens);
-        call.key_positions = slots.rows(0, segment.past + segment.tokens);
-      }
-      if (!room.empty()) call.scores = room[work_.attends.size()];
-      work_.attends.push_back(call);
-    }
-    attend(work_.attends, *model_.pool);
-    if (trace_ != nullptr) {
-      trace_->cache(index, cache_);
-      trace_->scores(index, spec_.heads);
-      trace_->bias(index, slopes, cache_);
-    }
-  }
-
-  void block(std::int64_t index) {
-    const LayerWeights& layer = model_.weights.layers[static_cast<std::size_t>(index)];
-    normalize_rows(layer.attention_norm, state_, normed_);
-    attention(index, layer);
-    if (spec_.residual == Residual::from_norm) std::swap(state_, normed_);
-    const View<float, 2> mixed = work_.mixed.rows(0, tokens_);
-    if (trace_ != nullptr) {
-      const View<float, 2> alone = traced_branch();
-      linear(layer.attention_out, mixed, alone);
-      record(index, Layer::attn_out, alone);
-    }
-    linear(layer.attention_out, mixed, state_, Write::add);
-
-    normalize_rows(layer.mlp_norm, state_, normed_);
-    const View<float, 2> up = work_.up.rows(0, tokens_);
-    linear(layer.up, normed_, up);
-    ActivateCall call{.activation = spec_.mlp.activation, .x = up, .up = {}, .out = up};
-    if (spec_.mlp.gated) {
-      const View<float, 2> gate = work_.gate.rows(0, tokens_);
-      linear(layer.gate, normed_, gate);
-      call.x = gate;
-      call.up = up;
-    }
-    activate(call, *model_.pool);
-    if (spec_.residual == Residual::from_norm) std::swap(state_, normed_);
-    linear(layer.down, up, state_, Write::add);
-    record(index, Layer::out, state_);
-  }
-
-  // A branch is added straight into the state; a trace wants it alone, too.
-  View<float, 2> traced_branch() {
-    branch_.resize(static_cast<std::size_t>(tokens_ * spec_.hidden));
-    return {branch_.data(), {tokens_, spec_.hidden}};
-  }
-
-  const Model::State& model_;
-  const ModelSpec& spec_;
-  Cache& cache_;
-  Workspace& work_;
-  const Pass& pass_;
-  TracePass* trace_;
-  std::int64_t tokens_;
-  View<float, 2> state_;
-  View<float, 2> normed_;
-  std::vector<float> branch_;
+  Step& step_;
+  const BlockSpec& block_;
+  const LayerWeights& layer_;
+  std::int64_t index_;
 };
 
 }  // namespace
 
-void run_blocks(const Model::State& model, Cache& cache, Workspace& work, const Pass& pass,
-                TracePass* trace) {
-  Forward(model, cache, work, pass, trace).run();
+void run_blocks(const Running& running, const Pass& pass) {
+  Workspace& work = running.work;
+  const auto tokens = static_cast<std::int64_t>(pass.ids.size());
+  Step step{.model = running.model,
+            .spec = running.model.spec,
+            .stack = running.stack,
+            .cache = running.cache,
+            .encoded = running.encoded,
+            .work = work,
+            .pass = pass,
+            .trace = running.trace,
+            .tokens = tokens,
+            .state = work.state.rows(0, tokens),
+            .normed = work.normed.rows(0, tokens),
+            .branch = work.branch.rows(0, tokens)};
+  embed_tokens(step);
+  build_rotation_tables(step);
+  for (std::int64_t index = 0; index < running.stack.layers; ++index) Block(step, index).run();
+  if (step.spec.block.final_norm) {
+    normalize_rows(step, step.spec.norm, running.stack.weights->final_norm, step.state, step.normed);
+    step.record(trace_names::kFinalNormOut, step.normed);
+  } else {
+    std::swap(step.state, step.normed);
+  }
+  // an even number of exchanges is not promised: the caller finds the result where it was said to stand
+  if (step.normed.data_handle() != work.normed.data_handle()) std::swap(work.state, work.normed);
 }
 
-void run_head(const Model::State& model, View<const float, 2> rows, View<float, 2> logits) {
-  project({.x = rows,
-           .weight = model.weights.head,
-           .bias = {},
-           .scale = static_cast<float>(model.spec.head.scale),
-           .write = Write::replace,
-           .out = logits},
-          *model.pool);
+void run_head(const Model::State& model, Workspace& work, View<const float, 2> rows, View<float, 2> logits) {
+  const Weights& weights = model.weights;
+  const auto step = [&](const Linear& layer, View<const float, 2> x, View<float, 2> out, float scale) {
+    project({.x = x,
+             .weight = layer.weight,
+             .bias = layer.bias,
+             .scale = scale,
+             .write = Write::replace,
+             .activations = model.activations,
+             .out = out},
+            *model.pool);
+  };
+  View<const float, 2> read = rows;
+  if (weights.embedding_out.there()) {
+    const View<float, 2> narrow = work.head_in.rows(0, rows.extent(0));
+    step(weights.embedding_out, read, narrow, 1);
+    read = narrow;
+  } else if (weights.head_dense.there()) {
+    const View<float, 2> turned = work.head_in.rows(0, rows.extent(0));
+    step(weights.head_dense, read, turned, 1);
+    activate({.activation = *model.spec.head.transform, .x = turned, .up = {}, .out = turned}, *model.pool);
+    normalize({.kind = model.spec.norm.kind,
+               .eps = model.spec.norm.eps,
+               .x = turned,
+               .gain = weights.head_norm.gain,
+               .bias = weights.head_norm.bias,
+               .out = turned},
+              *model.pool);
+    read = turned;
+  }
+  step(weights.head, read, logits, static_cast<float>(model.spec.head.scale));
+  if (model.spec.head.softcap > 0)
+    softcap({.x = logits, .cap = static_cast<float>(model.spec.head.softcap)}, *model.pool);
 }
 
 }  // namespace locant

@@ -118,6 +118,9 @@ void Session::forward(const ForwardCall& call, View<float, 3> logits) {
 
 std::unique_ptr<RuntimeSession> Model::open(std::int64_t capacity) {
   if (capacity < 1) throw SpecError(fmt::format("open: capacity must be at least 1 token, got {}", capacity));
+  if (has_encoder())
+    throw SpecError("open: a live runtime must be a decoder alone, this one reads an encoder");
+  if (!has_head()) throw SpecError("open: a live runtime must have a head, this checkpoint has none");
   if (const auto last = last_position(); last && capacity > *last + 1) {
     (void)open_session({.rows = 1, .capacity = capacity});  // throws the sentence about the table's end
   }

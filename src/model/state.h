@@ -4,61 +4,65 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "locant/model.h"
 #include "locant/ops.h"
 #include "model/cache.h"
 #include "model/weights.h"
+#include "model/workspace.h"
 
 namespace locant {
+
+/// What one kind of layer adds to its scores, as numbers.
+struct KindBias {
+  std::vector<float> slopes;       ///< [heads] or empty
+  std::vector<float> relative;     ///< [heads, R] by distance, or empty
+  std::int64_t relative_zero = 0;  ///< the column of distance 0
+  bool before_scale = false;       ///< slopes are rounded and scaled as Falcon's are: a tensor is made
+};
+
+/// One stack of layers, ready to run.
+struct StackModel {
+  Plan plan;
+  bool varies = false;  ///< the plan depends on the length
+  std::span<const AttentionSpec> attention;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t mlp_width = 0;
+  bool is_bidirectional = false;
+  bool is_encoder = false;
+  const StackWeights* weights = nullptr;
+  std::vector<KindBias> biases;  ///< [kinds]
+
+  [[nodiscard]] const LayerWeights& layer(std::int64_t index) const noexcept {
+    const auto sets = static_cast<std::int64_t>(weights->layers.size());
+    // consecutive layers share a set
+    return weights->layers[static_cast<std::size_t>(index * sets / layers)];
+  }
+};
 
 struct Model::State {
   ModelSpec spec;
   const Recipe* recipe = nullptr;
   Numerics numerics;
-  Plan plan;
+  Activations activations = Activations::f32;
+  float embedding_scale = 1;  ///< rounded as the recipe has it
   Weights weights;
-  std::vector<std::vector<float>> slopes;  ///< [kinds][heads], empty without a slope bias
+  StackModel main;
+  std::optional<StackModel> encoder;
   ThreadPool* pool = nullptr;
+
+  [[nodiscard]] std::int64_t value_width() const noexcept {
+    return spec.latent.kv_rank > 0 ? spec.latent.value_width : spec.head_dim;
+  }
 };
 
 /// How many position axes a plan reads.
 [[nodiscard]] std::int64_t axes_of(const Plan& plan) noexcept;
-
-/// Consecutive tokens of one row inside a pass.
-struct Segment {
-  std::int64_t row = 0;
-  std::int64_t first = 0;  ///< index of its first token in the pass
-  std::int64_t tokens = 0;
-  std::int64_t past = 0;  ///< tokens of the row in the cache before
-};
-
-/// Buffers for passes of up to `tokens` tokens; views are cut from one block.
-struct Workspace {
-  Workspace(const Model::State& model, std::int64_t rows, std::int64_t tokens_);
-  /// Tokens a pass should have in a session.
-  [[nodiscard]] static std::int64_t pass_tokens(const SessionOptions& options) noexcept;
-
-  std::int64_t tokens = 0;      ///< per pass
-  std::int64_t logit_rows = 0;  ///< per piece of the head
-  Buffer block;
-  View<float, 2> state;                  ///< [N, hidden] the residual stream
-  View<float, 2> normed;                 ///< [N, hidden]
-  View<float, 2> added;                  ///< [N, hidden] positions to add
-  View<float, 2> qkv;                    ///< [N, (heads + 2 kv_heads) head_dim]
-  View<float, 2> mixed;                  ///< [N, heads head_dim] attention before its output matrix
-  View<float, 2> up;                     ///< [N, mlp width]
-  View<float, 2> gate;                   ///< [N, mlp width] or empty
-  View<float, 2> last;                   ///< [rows, hidden] last tokens of rows
-  View<float, 2> logits;                 ///< [logit_rows, V]
-  std::vector<View<float, 2>> cos, sin;  ///< [kinds] of [N, P]
-  std::vector<std::int64_t> positions;   ///< [axes, N]
-  std::vector<std::int64_t> table_rows;  ///< [N]
-  std::vector<Segment> segments;
-  std::vector<AttendCall> attends;
-};
 
 struct Session::State {
   State(const Model::State& model_, const SessionOptions& options_);
@@ -66,10 +70,13 @@ struct Session::State {
   const Model::State& model;
   SessionOptions options;
   Cache cache;
+  std::optional<Cache> encoded;  ///< keys and values of what an encoder gave
   Workspace work;
   std::vector<std::int64_t> next_position;  ///< [rows]
+  std::vector<Plan> row_plans;              ///< [rows] where the plan varies with the length
   TraceSink* trace = nullptr;
   Padding padding = Padding::right;
+  bool traced_encoder = false;  ///< the pass that an encoder began is not yet the decoder's
 };
 
 }  // namespace locant

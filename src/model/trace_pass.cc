@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "core/convert.h"
 
@@ -33,11 +34,31 @@ void softmax(View<float, 1> row) {
   }
 }
 
+// What a call adds to the score of query t and slot s.
+float bias_at(const AttendCall& call, std::int64_t head, std::int64_t t, std::int64_t s) {
+  if (!call.bias.empty()) return call.bias(head, t, s);
+  const std::int64_t distance = call.key_positions(s) - call.query_positions(t);
+  float bias = 0;
+  if (!call.slopes.empty()) {
+    const auto away = static_cast<float>(distance > 0 ? -distance : distance);
+    bias += call.slopes(head) * away;
+  }
+  if (!call.relative.empty()) {
+    const std::int64_t last = call.relative.extent(1) - 1;
+    bias += call.relative(head, std::clamp<std::int64_t>(distance + call.relative_zero, 0, last));
+  }
+  return bias;
+}
+
 }  // namespace
 
-TracePass::TracePass(TraceSink& sink, Padding padding, std::span<const Segment> segments, std::int64_t rows)
-    : sink_(sink), padding_(padding), segments_(segments), rows_(rows) {
-  for (const Segment& segment : segments) {
+TracePass::TracePass(TraceSink& sink, const Batch& batch, std::string prefix)
+    : sink_(sink),
+      padding_(batch.padding),
+      segments_(batch.segments),
+      rows_(batch.rows),
+      prefix_(std::move(prefix)) {
+  for (const Segment& segment : segments_) {
     width_ = std::max(width_, segment.tokens);
     past_ = std::max(past_, segment.past);
   }
@@ -54,7 +75,7 @@ std::int64_t TracePass::slot_column(const Segment& segment, std::int64_t slot) c
 }
 
 void TracePass::offer(std::string_view name, const TensorRef& tensor) {
-  if (sink_.wants(name, tensor.size())) sink_.record(name, tensor);
+  if (wants(name, tensor.size())) hand(name, tensor);
 }
 
 void TracePass::tokens(std::span<const std::int64_t> ids, View<const std::int64_t, 2> positions,
@@ -91,7 +112,7 @@ void TracePass::record(std::string_view name, View<const float, 2> values) {
   const View<const float, 3> heads(values.data_handle(), {values.extent(0), 1, values.extent(1)},
                                    {values.stride(0), 0, values.stride(1)});
   const std::int64_t width = values.extent(1);
-  if (!sink_.wants(name, rows_ * width_ * width)) return;
+  if (!wants(name, rows_ * width_ * width)) return;
   std::vector<float> out(static_cast<std::size_t>(rows_ * width_ * width), kPadding);
   for (const Segment& segment : segments_) {
     for (std::int64_t t = 0; t < segment.tokens; ++t) {
@@ -99,13 +120,13 @@ void TracePass::record(std::string_view name, View<const float, 2> values) {
       for (std::int64_t i = 0; i < width; ++i) to[i] = heads(segment.first + t, 0, i);
     }
   }
-  sink_.record(name, {out.data(), DType::f32, {rows_, width_, width}});
+  hand(name, {out.data(), DType::f32, {rows_, width_, width}});
 }
 
 void TracePass::record(std::string_view name, View<const float, 3> values) {
   const std::int64_t heads = values.extent(1);
   const std::int64_t width = values.extent(2);
-  if (!sink_.wants(name, rows_ * width_ * heads * width)) return;
+  if (!wants(name, rows_ * width_ * heads * width)) return;
   std::vector<float> out(static_cast<std::size_t>(rows_ * width_ * heads * width), kPadding);
   for (const Segment& segment : segments_) {
     for (std::int64_t t = 0; t < segment.tokens; ++t) {
@@ -115,13 +136,13 @@ void TracePass::record(std::string_view name, View<const float, 3> values) {
       }
     }
   }
-  sink_.record(name, {out.data(), DType::f32, {rows_, width_, heads, width}});
+  hand(name, {out.data(), DType::f32, {rows_, width_, heads, width}});
 }
 
 void TracePass::record_slots(std::string_view name, const Cache& cache, std::int64_t layer, CacheHalf half) {
   const CacheTensor shape = cache.keys(0, layer);
   const std::int64_t slots = past_ + width_;
-  if (!sink_.wants(name, rows_ * slots * shape.heads * shape.width)) return;
+  if (!wants(name, rows_ * slots * shape.heads * shape.width)) return;
   std::vector<float> out(static_cast<std::size_t>(rows_ * slots * shape.heads * shape.width), kPadding);
   for (const Segment& segment : segments_) {
     const CacheTensor tensor =
@@ -137,7 +158,7 @@ void TracePass::record_slots(std::string_view name, const Cache& cache, std::int
       }
     }
   }
-  sink_.record(name, {out.data(), DType::f32, {rows_, slots, shape.heads, shape.width}});
+  hand(name, {out.data(), DType::f32, {rows_, slots, shape.heads, shape.width}});
 }
 
 void TracePass::cache(std::int64_t layer, const Cache& cache) {
@@ -157,8 +178,8 @@ void TracePass::cache(std::int64_t layer, const Cache& cache) {
 std::vector<View<float, 3>> TracePass::score_room(std::int64_t layer, std::int64_t heads) {
   score_views_.clear();
   const std::int64_t elements = rows_ * heads * width_ * (past_ + width_);
-  wants_scores_ = sink_.wants(trace_names::layer(layer, Layer::scores), elements);
-  wants_probs_ = sink_.wants(trace_names::layer(layer, Layer::probs), elements);
+  wants_scores_ = wants(trace_names::layer(layer, Layer::scores), elements);
+  wants_probs_ = wants(trace_names::layer(layer, Layer::probs), elements);
   if (!wants_scores_ && !wants_probs_) return score_views_;
   std::int64_t needed = 0;
   for (const Segment& segment : segments_) needed += heads * segment.tokens * (segment.past + segment.tokens);
@@ -189,7 +210,7 @@ void TracePass::scores(std::int64_t layer, std::int64_t heads) {
       }
     }
   }
-  if (wants_scores_) sink_.record(trace_names::layer(layer, Layer::scores), grid);
+  if (wants_scores_) hand(trace_names::layer(layer, Layer::scores), grid);
   if (!wants_probs_) return;
   for (const Segment& segment : segments_) {
     for (std::int64_t h = 0; h < heads; ++h) {
@@ -198,29 +219,34 @@ void TracePass::scores(std::int64_t layer, std::int64_t heads) {
       }
     }
   }
-  sink_.record(trace_names::layer(layer, Layer::probs), grid);
+  hand(trace_names::layer(layer, Layer::probs), grid);
 }
 
-void TracePass::bias(std::int64_t layer, std::span<const float> slopes, const Cache& cache) {
-  const auto heads = static_cast<std::int64_t>(slopes.size());
+void TracePass::bias(std::int64_t layer, std::span<const AttendCall> calls) {
+  const AttendCall& first = calls.front();
+  if (first.slopes.empty() && first.relative.empty() && first.bias.empty()) return;
+  const std::int64_t heads = first.q.extent(1);
   const std::int64_t slots = past_ + width_;
   const std::int64_t elements = rows_ * heads * width_ * slots;
-  if (slopes.empty() || !sink_.wants(trace_names::layer(layer, Layer::bias), elements)) return;
+  const std::string name = trace_names::layer(layer, Layer::bias);
+  if (!wants(name, elements)) return;
   std::vector<float> out(static_cast<std::size_t>(elements), kPadding);
   const View<float, 4> grid(out.data(), {rows_, heads, width_, slots});
-  for (const Segment& segment : segments_) {
-    const View<std::int64_t, 1> positions = cache.positions(segment.row);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const AttendCall& call = calls[i];
+    const Segment& segment = segments_[i];
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t t = 0; t < segment.tokens; ++t) {
-        for (std::int64_t s = 0; s < segment.past + segment.tokens; ++s) {
-          grid(segment.row, h, shift(segment) + t, slot_column(segment, s)) =
-              slopes[static_cast<std::size_t>(h)] *
-              static_cast<float>(positions(s) - positions(segment.past + t));
-        }
+        for (std::int64_t s = 0; s < segment.past + segment.tokens; ++s)
+          grid(segment.row, h, shift(segment) + t, slot_column(segment, s)) = bias_at(call, h, t, s);
       }
     }
   }
-  sink_.record(trace_names::layer(layer, Layer::bias), grid);
+  hand(name, grid);
+}
+
+void TracePass::sinks(std::int64_t layer, View<const float, 1> sinks) {
+  if (!sinks.empty()) offer(trace_names::layer(layer, Layer::sinks), sinks);
 }
 
 }  // namespace locant

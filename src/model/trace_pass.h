@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,7 +19,13 @@ enum class CacheHalf : std::uint8_t { keys, values };
 
 class TracePass {
  public:
-  TracePass(TraceSink& sink, Padding padding, std::span<const Segment> segments, std::int64_t rows);
+  struct Batch {
+    std::span<const Segment> segments;
+    std::int64_t rows = 0;
+    Padding padding = Padding::right;
+  };
+  /// Names stand behind `prefix` ("encoder.").
+  TracePass(TraceSink& sink, const Batch& batch, std::string prefix);
 
   void tokens(std::span<const std::int64_t> ids, View<const std::int64_t, 2> positions, std::int64_t pad_id);
   /// values [N, width] -> [B, T, width].
@@ -32,12 +39,19 @@ class TracePass {
   [[nodiscard]] std::vector<View<float, 3>> score_room(std::int64_t layer, std::int64_t heads);
   /// Scores and probabilities of a layer from that room.
   void scores(std::int64_t layer, std::int64_t heads);
-  /// What slopes add to the scores; nothing without slopes.
-  void bias(std::int64_t layer, std::span<const float> slopes, const Cache& cache);
+  /// What is added to the scores by position, one call for each segment; nothing where nothing is.
+  void bias(std::int64_t layer, std::span<const AttendCall> calls);
+  void sinks(std::int64_t layer, View<const float, 1> sinks);
 
  private:
   [[nodiscard]] std::int64_t shift(const Segment& segment) const noexcept;
   [[nodiscard]] std::int64_t slot_column(const Segment& segment, std::int64_t slot) const noexcept;
+  [[nodiscard]] bool wants(std::string_view name, std::int64_t elements) {
+    return sink_.wants(prefix_ + std::string(name), elements);
+  }
+  void hand(std::string_view name, const TensorRef& tensor) {
+    sink_.record(prefix_ + std::string(name), tensor);
+  }
   void offer(std::string_view name, const TensorRef& tensor);
   void record_slots(std::string_view name, const Cache& cache, std::int64_t layer, CacheHalf half);
 
@@ -45,6 +59,7 @@ class TracePass {
   Padding padding_;
   std::span<const Segment> segments_;
   std::int64_t rows_ = 0;
+  std::string prefix_;
   std::int64_t width_ = 0;  ///< T
   std::int64_t past_ = 0;   ///< most slots before this pass
   bool wants_scores_ = false;

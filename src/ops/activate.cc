@@ -20,8 +20,15 @@ kernels::Curve curve(Activation activation) {
     case Activation::gelu_tanh:
       return kernels::Curve::gelu_tanh;
     case Activation::relu:
-    default:
-      return kernels::Curve::relu;
+      break;
+    case Activation::relu_squared:
+      return kernels::Curve::relu_squared;
+    case Activation::quick_gelu:
+      return kernels::Curve::quick_gelu;
+    case Activation::tanh:
+      return kernels::Curve::tanh;
+    case Activation::clamped_swiglu:
+      break;  // no curve of one number
   }
   return kernels::Curve::relu;
 }
@@ -35,6 +42,10 @@ void check_activate(const ActivateCall& call) {
   has_shape("activate", "out", call.out, {call.x.shape(), {"tokens", "width"}});
   writable("activate", "out", call.out);
   if (!apart_or_same(call.x, call.out)) fail("activate: out overlaps x, expected x itself or other memory");
+  if (call.activation == Activation::clamped_swiglu) {
+    if (!(call.limit > 0)) fail("activate: limit is {}, expected above 0", call.limit);
+    if (call.up.empty() && !call.x.empty()) fail("activate: clamped_swiglu needs up");
+  }
   if (call.up.data_handle() == nullptr) {
     if (!call.up.empty()) fail("activate: up is {} without data", text(call.up));
     return;
@@ -59,9 +70,14 @@ void activate(const ActivateCall& call, ThreadPool& pool) {
     const std::int64_t first = piece % cuts * kColumns;
     const float* up =
         call.up.data_handle() == nullptr ? nullptr : call.up.data_handle() + t * call.up.stride(0) + first;
-    kernels::activate(curve(call.activation), call.x.data_handle() + t * call.x.stride(0) + first, up,
-                      std::min(kColumns, width - first),
-                      call.out.data_handle() + t * call.out.stride(0) + first);
+    const float* x = call.x.data_handle() + t * call.x.stride(0) + first;
+    float* out = call.out.data_handle() + t * call.out.stride(0) + first;
+    const std::int64_t count = std::min(kColumns, width - first);
+    if (call.activation == Activation::clamped_swiglu) {
+      kernels::clamped_swiglu(x, up, call.limit, count, out);
+    } else {
+      kernels::activate(curve(call.activation), x, up, count, out);
+    }
   };
   run_pieces(pool, call.x.extent(0) * cuts, 4 * call.x.size(), body);
 }

@@ -1,99 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache, and attention over it: rules, then pieces of (call, kv head, block of rows, span of slots). The
-// cut follows from the shapes alone. Few pieces with long caches are cut over slots, and their parts are
-// merged in order.
+// Attention over a cache: pieces of (call, kv head, block of rows, span of slots). The cut follows from the
+// shapes alone. Few pieces with long caches are cut over slots, and their parts are merged in order.
 #include <algorithm>
 
 #include "kernels/attend.h"
-#include "kernels/rows.h"
 #include "locant/ops.h"
+#include "ops/attend.h"
 #include "ops/check.h"
 
 namespace locant {
 namespace {
 
 using namespace check_ops;
+using namespace attend_ops;
 
-void check_cache(std::string_view who, std::string_view name, const CacheTensor& c) {
-  if (!is_storable(c.dtype)) fail("{}: {} is {}, expected f32, f16 or bf16", who, name, name_of(c.dtype));
-  if (c.heads <= 0 || c.capacity < 0 || c.width <= 0)
-    fail("{}: {} is [{},{},{}], expected heads and a width above 0", who, name, c.heads, c.capacity, c.width);
-  if (c.capacity != 0 && c.data == nullptr)
-    fail("{}: {} is [{},{},{}] without data", who, name, c.heads, c.capacity, c.width);
-}
-
-void check_slots(std::string_view who, std::int64_t first, std::int64_t count, std::int64_t capacity) {
-  if (first < 0 || first > capacity || count > capacity - first) {
-    throw std::out_of_range(
-        fmt::format("{}: slots {} to {} are outside capacity {}", who, first, first + count, capacity));
-  }
-}
-
-std::byte* head_of(const CacheTensor& c, std::int64_t head) {
-  return static_cast<std::byte*>(c.data) +
-         head * c.capacity * c.width * static_cast<std::int64_t>(size_of(c.dtype));
-}
-
-Extent extent_of_cache(const CacheTensor& c) {
-  const std::array<std::int64_t, 1> shape{c.heads * c.capacity * c.width};
-  const std::array<std::int64_t, 1> strides{1};
-  return extent_of(c.data, size_of(c.dtype), shape.data(), strides.data(), 1);
-}
-
-bool has_positions(const View<const std::int64_t, 1>& positions, std::int64_t count) {
-  return positions.extent(0) == count && (count == 0 || positions.data_handle() != nullptr);
-}
-
-void check_positions(const AttendCall& call) {
-  const std::int64_t tokens = call.q.extent(0);
-  if (call.slopes.empty()) {
-    if (!call.query_positions.empty() || !call.key_positions.empty())
-      fail("attend: positions are given without slopes, expected both or none");
-    return;
-  }
-  vector("attend", "slopes", call.slopes, call.q.extent(1), "heads");
-  if (!has_positions(call.query_positions, tokens))
-    fail("attend: query_positions is {}, expected [tokens={}]", text(call.query_positions), tokens);
-  const std::int64_t slots = call.first_slot + tokens;
-  if (!has_positions(call.key_positions, slots))
-    fail("attend: key_positions is {}, expected [slots={}]", text(call.key_positions), slots);
-}
-
-void check_attend(const AttendCall& call) {
-  const View<const float, 3>& q = call.q;
-  readable("attend", "q", q);
-  check_cache("attend", "keys", call.keys);
-  check_cache("attend", "values", call.values);
-  if (q.extent(2) != call.keys.width)
-    fail("attend: q is {}, expected [tokens, heads, head_dim={}]", text(q), call.keys.width);
-  if (q.extent(1) <= 0 || q.extent(1) % call.keys.heads != 0)
-    fail("attend: {} heads are no multiple of {} kv heads", q.extent(1), call.keys.heads);
-  if (call.values.heads != call.keys.heads)
-    fail("attend: values hold {} heads, keys {}", call.values.heads, call.keys.heads);
-  if (std::max(call.keys.width, call.values.width) > kernels::kAttendWidth)
-    fail("attend: heads are {} and {} wide, {} at most", call.keys.width, call.values.width,
-         kernels::kAttendWidth);
-  check_slots("attend", call.first_slot, q.extent(0), std::min(call.keys.capacity, call.values.capacity));
-  has_shape("attend", "out", call.out,
-            {{q.extent(0), q.extent(1), call.values.width}, {"tokens", "heads", "width"}});
-  writable("attend", "out", call.out);
-  check_positions(call);
-  const Extent out = extent_of(call.out);
-  if (overlap(extent_of(q), out)) fail("attend: out overlaps q");
-  if (overlap(extent_of_cache(call.keys), out) || overlap(extent_of_cache(call.values), out))
-    fail("attend: out overlaps the cache");
-  if (call.scores.data_handle() == nullptr) {
-    if (!call.scores.empty()) fail("attend: scores is {} without data", text(call.scores));
-    return;
-  }
-  const std::int64_t slots = call.first_slot + q.extent(0);
-  has_shape("attend", "scores", call.scores,
-            {{q.extent(1), q.extent(0), slots}, {"heads", "tokens", "slots"}});
-  writable("attend", "scores", call.scores);
-  const Extent scores = extent_of(call.scores);
-  if (overlap(scores, out) || overlap(scores, extent_of(q)) || overlap(scores, extent_of_cache(call.keys)) ||
-      overlap(scores, extent_of_cache(call.values)))
-    fail("attend: scores overlap out, q or the cache");
+kernels::SeenSlots seen_of(const AttendCall& call) {
+  kernels::SeenSlots seen{.slots = slots_of(call)};
+  const std::int64_t window = std::min(call.window, kernels::kAllSlots);
+  if (call.sees == Sees::window) seen.back = window - 1;
+  if (call.sees == Sees::chunk) seen.chunk = window;
+  if (call.sees == Sees::all) seen.ahead = kernels::kAllSlots;
+  if (call.sees == Sees::around) seen.back = seen.ahead = window;
+  return seen;
 }
 
 // How one call is cut.
@@ -102,8 +30,10 @@ struct Cut {
   std::int64_t block_rows = 0;  // of one piece
   std::int64_t blocks = 0;
   std::int64_t spans = 1;
-  std::int64_t span = 0;  // slots
-  std::int64_t slots = 0;
+  std::int64_t span = 0;   // slots
+  std::int64_t first = 0;  // slot that a query sees
+  std::int64_t seen = 0;   // slots from there to the last that one sees
+  kernels::SeenSlots mask;
   [[nodiscard]] std::int64_t pieces(const AttendCall& call) const { return call.keys.heads * blocks * spans; }
 };
 
@@ -112,8 +42,10 @@ Cut cut(const AttendCall& call) {
   c.rows = call.q.extent(0) * (call.q.extent(1) / call.keys.heads);
   c.block_rows = kernels::attend_rows(call.keys.width, call.values.width);
   c.blocks = ceil_div(c.rows, c.block_rows);
-  c.slots = call.first_slot + call.q.extent(0);
-  c.span = c.slots;
+  c.mask = seen_of(call);
+  c.first = c.mask.first(call.first_slot);
+  c.seen = c.mask.end(call.first_slot + call.q.extent(0) - 1) - c.first;
+  c.span = c.seen;
   return c;
 }
 
@@ -123,11 +55,11 @@ constexpr std::int64_t kPartialFloats = 24576;
 // Cuts the slots so that a call alone gives enough pieces, as far as the parts fit `room` floats.
 void cut_slots(const AttendCall& call, std::int64_t units, std::int64_t room, Cut& c) {
   const std::int64_t part = call.keys.heads * c.rows * kernels::attend_partial(call.values.width);
-  const std::int64_t steps = ceil_div(c.slots, kernels::kAttendSpan);
+  const std::int64_t steps = ceil_div(c.seen, kernels::kAttendSpan);
   const std::int64_t wanted = std::min({ceil_div(kEnoughPieces, units), steps, room / part});
   if (wanted < 2) return;
   c.span = ceil_div(steps, wanted) * kernels::kAttendSpan;
-  c.spans = ceil_div(c.slots, c.span);
+  c.spans = ceil_div(c.seen, c.span);
 }
 
 struct Piece {
@@ -146,28 +78,49 @@ kernels::AttendBlock block_of(const Piece& p) {
   const std::int64_t block = p.cut.blocks - 1 - rest / call.keys.heads;
   const std::int64_t group = call.q.extent(1) / call.keys.heads;
   const std::int64_t head = kv_head * group;
-  kernels::AttendBlock b{.q = call.q.data_handle() + head * call.q.stride(1),
-                         .q_token = call.q.stride(0),
-                         .q_head = call.q.stride(1),
-                         .keys = head_of(call.keys, kv_head),
-                         .key_dtype = call.keys.dtype,
-                         .key_width = call.keys.width,
-                         .values = head_of(call.values, kv_head),
-                         .value_dtype = call.values.dtype,
-                         .value_width = call.values.width,
-                         .group = group,
-                         .first_row = block * p.cut.block_rows,
-                         .rows = std::min(p.cut.block_rows, p.cut.rows - block * p.cut.block_rows),
-                         .first_slot = call.first_slot,
-                         .slot_begin = span * p.cut.span,
-                         .slot_end = std::min((span + 1) * p.cut.span, p.cut.slots),
-                         .scale = call.scale,
-                         .out = call.out.data_handle() + head * call.out.stride(1),
-                         .out_token = call.out.stride(0),
-                         .out_head = call.out.stride(1)};
+  kernels::AttendBlock b{
+      .q = call.q.data_handle() + head * call.q.stride(1),
+      .q_token = call.q.stride(0),
+      .q_head = call.q.stride(1),
+      .keys = head_of(call.keys, kv_head),
+      .key_dtype = call.keys.dtype,
+      .key_width = call.keys.width,
+      .values = head_of(call.values, kv_head),
+      .value_dtype = call.values.dtype,
+      .value_width = call.values.width,
+      .group = group,
+      .first_row = block * p.cut.block_rows,
+      .rows = std::min(p.cut.block_rows, p.cut.rows - block * p.cut.block_rows),
+      .first_slot = call.first_slot,
+      .seen = p.cut.mask,
+      // The first and the last span hold the slots that no query sees.
+      .slot_begin = span == 0 ? 0 : p.cut.first + span * p.cut.span,
+      .slot_end = span + 1 == p.cut.spans ? p.cut.mask.slots : p.cut.first + (span + 1) * p.cut.span,
+      .scale = call.scale,
+      .softcap = call.softcap,
+      .out = call.out.data_handle() + head * call.out.stride(1),
+      .out_token = call.out.stride(0),
+      .out_head = call.out.stride(1)};
   if (!call.slopes.empty()) {
     b.slopes = call.slopes.data_handle() + head * call.slopes.stride(0);
     b.slope_stride = call.slopes.stride(0);
+  }
+  if (!call.relative.empty()) {
+    b.relative = call.relative.data_handle() + head * call.relative.stride(0);
+    b.relative_head = call.relative.stride(0);
+    b.relative_columns = call.relative.extent(1);
+    b.relative_zero = call.relative_zero;
+  }
+  if (!call.sinks.empty() && span == 0) {
+    b.sinks = call.sinks.data_handle() + head * call.sinks.stride(0);
+    b.sink_stride = call.sinks.stride(0);
+  }
+  if (!call.bias.empty()) {
+    b.bias = call.bias.data_handle() + head * call.bias.stride(0);
+    b.bias_head = call.bias.stride(0);
+    b.bias_token = call.bias.stride(1);
+  }
+  if (!call.query_positions.empty()) {
     b.query_positions = call.query_positions.data_handle();
     b.query_position_stride = call.query_positions.stride(0);
     b.key_positions = call.key_positions.data_handle();
@@ -255,30 +208,6 @@ void attend_cut(std::span<const AttendCall> calls, std::int64_t units, std::int6
 
 }  // namespace
 
-void store(const StoreCall& call, ThreadPool& pool) {
-  readable("store", "x", call.x);
-  check_cache("store", "cache", call.cache);
-  if (call.x.extent(1) != call.cache.heads || call.x.extent(2) != call.cache.width)
-    fail("store: x is {}, expected [tokens, kv_heads={}, width={}]", text(call.x), call.cache.heads,
-         call.cache.width);
-  check_slots("store", call.first_slot, call.x.extent(0), call.cache.capacity);
-  if (overlap(extent_of(call.x), extent_of_cache(call.cache))) fail("store: x overlaps the cache");
-  const std::int64_t tokens = call.x.extent(0);
-  const auto item = static_cast<std::int64_t>(size_of(call.cache.dtype));
-  const std::int64_t rows = std::max<std::int64_t>(1, 16384 / call.cache.width);
-  const std::int64_t cuts = ceil_div(tokens, rows);
-  const auto body = [&](std::int64_t piece) {
-    const std::int64_t head = piece / cuts;
-    const std::int64_t first = piece % cuts * rows;
-    for (std::int64_t t = first; t < std::min(first + rows, tokens); ++t) {
-      kernels::write_row(
-          call.x.data_handle() + t * call.x.stride(0) + head * call.x.stride(1), call.cache.width,
-          head_of(call.cache, head) + (call.first_slot + t) * call.cache.width * item, call.cache.dtype);
-    }
-  };
-  run_pieces(pool, cuts * call.cache.heads, call.x.size(), body);
-}
-
 void attend(std::span<const AttendCall> calls, ThreadPool& pool) {
   std::int64_t units = 0;
   std::int64_t work = 0;
@@ -287,7 +216,7 @@ void attend(std::span<const AttendCall> calls, ThreadPool& pool) {
     if (call.q.extent(0) == 0) continue;
     const Cut c = cut(call);
     units += c.pieces(call);
-    work += c.rows * call.keys.heads * c.slots * (call.keys.width + call.values.width) / 8;
+    work += c.rows * call.keys.heads * c.seen * (call.keys.width + call.values.width) / 8;
   }
   if (units >= kEnoughPieces) {
     attend_whole(calls, units, work, pool);

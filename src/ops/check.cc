@@ -27,10 +27,15 @@ Extent extent_of(const void* data, std::size_t item, const std::int64_t* shape, 
   return e;
 }
 
+std::int64_t bytes_of(const Matrix& m, std::int64_t elements) noexcept {
+  if (m.blocks) return elements / block_elements(*m.blocks) * block_bytes(*m.blocks);
+  return elements * static_cast<std::int64_t>(size_of(m.dtype));
+}
+
 Extent extent_of(const Matrix& m) noexcept {
-  const std::array<std::int64_t, 2> shape{m.rows, m.columns};
-  const std::array<std::int64_t, 2> strides{m.row_stride, 1};
-  return extent_of(m.data, size_of(m.dtype), shape.data(), strides.data(), 2);
+  const std::array<std::int64_t, 2> shape{m.rows, bytes_of(m, m.columns)};
+  const std::array<std::int64_t, 2> strides{bytes_of(m, m.row_stride), 1};
+  return extent_of(m.data, 1, shape.data(), strides.data(), 2);
 }
 
 bool overlap(const Extent& a, const Extent& b) noexcept {
@@ -47,8 +52,30 @@ bool is_storable(DType dtype) noexcept {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
+namespace {
+
+void whole_blocks(std::string_view who, std::string_view name, const Matrix& m) {
+  const GgmlType type = *m.blocks;
+  if (!can_multiply(type))
+    fail("{}: {} is {}, expected blocks of Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS or MXFP4", who, name,
+         name_of(type));
+  const std::int64_t block = block_elements(type);
+  if (m.columns % block != 0)
+    fail("{}: {} has rows of {} elements, {} stands in blocks of {}", who, name, m.columns, name_of(type),
+         block);
+  if (m.row_stride % block != 0)
+    fail("{}: {} has rows {} elements apart, {} stands in blocks of {}", who, name, m.row_stride,
+         name_of(type), block);
+}
+
+}  // namespace
+
 void weight(std::string_view who, std::string_view name, const Matrix& m) {
-  if (!is_storable(m.dtype)) fail("{}: {} is {}, expected f32, f16 or bf16", who, name, name_of(m.dtype));
+  if (m.blocks) {
+    whole_blocks(who, name, m);
+  } else if (!is_storable(m.dtype)) {
+    fail("{}: {} is {}, expected f32, f16 or bf16", who, name, name_of(m.dtype));
+  }
   if (m.rows < 0 || m.columns < 0)
     fail("{}: {} is [{},{}], an extent is negative", who, name, m.rows, m.columns);
   if (m.rows == 0 || m.columns == 0) return;
@@ -64,8 +91,7 @@ void vector(std::string_view who, std::string_view name, const View<const float,
 }
 
 const std::byte* row_of(const Matrix& m, std::int64_t row) noexcept {
-  return static_cast<const std::byte*>(m.data) +
-         row * m.row_stride * static_cast<std::int64_t>(size_of(m.dtype));
+  return static_cast<const std::byte*>(m.data) + row * bytes_of(m, m.row_stride);
 }
 
 }  // namespace locant::check_ops

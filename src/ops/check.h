@@ -44,6 +44,8 @@ template <class T, std::size_t Rank>
   return extent_of(view.data_handle(), sizeof(T), view.shape().data(), view.strides().data(), Rank);
 }
 [[nodiscard]] Extent extent_of(const Matrix& matrix) noexcept;
+/// Of elements of one row, whole blocks.
+[[nodiscard]] std::int64_t bytes_of(const Matrix& matrix, std::int64_t elements) noexcept;
 /// Whether two tensors share a byte. Interleaved rows of one step are told apart; other strides by their
 /// range.
 [[nodiscard]] bool overlap(const Extent& a, const Extent& b) noexcept;
@@ -108,7 +110,7 @@ void has_shape(std::string_view who, std::string_view name, const View<T, Rank>&
 
 /// f32, f16 or bf16.
 [[nodiscard]] bool is_storable(DType dtype) noexcept;
-/// A weight: f32, f16 or bf16, rows that follow each other, data where it holds something.
+/// A weight: f32, f16, bf16 or whole blocks, rows that follow each other, data where it holds something.
 void weight(std::string_view who, std::string_view name, const Matrix& matrix);
 /// [count] without gaps.
 void vector(std::string_view who, std::string_view name, const View<const float, 1>& view, std::int64_t count,

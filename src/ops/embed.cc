@@ -2,6 +2,7 @@
 // Rows of a table by id: token embeddings, learned positions, token types.
 #include <algorithm>
 
+#include "kernels/blocks.h"
 #include "kernels/rows.h"
 #include "locant/ops.h"
 #include "ops/check.h"
@@ -50,16 +51,27 @@ void each_row(const View<float, 2>& out, ThreadPool& pool, Row row) {
 
 void embed(const EmbedCall& call, ThreadPool& pool) {
   check_lookup({"embed", "ids", "token", "vocab"}, call.ids, call.table, call.out);
+  const Matrix& table = call.table;
   each_row(call.out, pool, [&](std::int64_t t, float* out) {
-    kernels::read_row(check_ops::row_of(call.table, call.ids(t)), call.table.dtype, call.table.columns,
-                      call.scale, out);
+    const std::byte* row = check_ops::row_of(table, call.ids(t));
+    if (table.blocks) {
+      kernels::read_blocks(row, *table.blocks, table.columns, call.scale, out);
+    } else {
+      kernels::read_row(row, table.dtype, table.columns, call.scale, out);
+    }
   });
 }
 
 void add_rows(const AddRowsCall& call, ThreadPool& pool) {
   check_lookup({"add_rows", "rows", "index", "table"}, call.rows, call.table, call.out);
+  const Matrix& table = call.table;
   each_row(call.out, pool, [&](std::int64_t t, float* out) {
-    kernels::add_row(check_ops::row_of(call.table, call.rows(t)), call.table.dtype, call.table.columns, out);
+    const std::byte* row = check_ops::row_of(table, call.rows(t));
+    if (table.blocks) {
+      kernels::add_blocks(row, *table.blocks, table.columns, out);
+    } else {
+      kernels::add_row(row, table.dtype, table.columns, out);
+    }
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights as operations take them, and the instruction sets of this machine.
+#include "kernels/blocks.h"
 #include "kernels/targets.h"
 #include "locant/ops.h"
 #include "ops/check.h"
@@ -10,6 +11,10 @@ std::vector<std::string> cpu_targets() {
   std::vector<std::string> names;
   for (const kernels::Target& target : kernels::targets()) names.emplace_back(target.name);
   return names;
+}
+
+bool can_multiply(GgmlType type) noexcept {
+  return kernels::is_unpacked(type);
 }
 
 Matrix matrix(const TensorRef& tensor) {

@@ -17,7 +17,7 @@ void check_norm(const NormCall& call) {
   if (call.x.extent(1) == 0) fail("normalize: x is {}, expected at least one column", text(call.x));
   has_shape("normalize", "out", call.out, {call.x.shape(), {"tokens", "width"}});
   writable("normalize", "out", call.out);
-  vector("normalize", "gain", call.gain, call.x.extent(1), "width");
+  if (!call.gain.empty()) vector("normalize", "gain", call.gain, call.x.extent(1), "width");
   if (!call.bias.empty()) vector("normalize", "bias", call.bias, call.x.extent(1), "width");
   if (!std::isfinite(call.eps) || call.eps < 0) fail("normalize: eps is {}, expected 0 or more", call.eps);
   const Extent out = extent_of(call.out);
@@ -37,7 +37,7 @@ void normalize(const NormCall& call, ThreadPool& pool) {
     const std::int64_t end = std::min((piece + 1) * rows, call.x.extent(0));
     for (std::int64_t t = piece * rows; t < end; ++t) {
       const kernels::NormRow row{.x = call.x.data_handle() + t * call.x.stride(0),
-                                 .gain = call.gain.data_handle(),
+                                 .gain = call.gain.empty() ? nullptr : call.gain.data_handle(),
                                  .bias = call.bias.empty() ? nullptr : call.bias.data_handle(),
                                  .out = call.out.data_handle() + t * call.out.stride(0),
                                  .count = width,

@@ -29,7 +29,18 @@ void check_project(const ProjectCall& call) {
   if (overlap(extent_of(call.bias), out)) fail("project: out overlaps bias");
 }
 
+using Kernel = void (*)(const kernels::ProjectBlock&) noexcept;
+
+Kernel kernel_of(const ProjectCall& call) noexcept {
+  if (!call.weight.blocks) return kernels::project;
+  return call.activations == Activations::int8 ? kernels::project_int8 : kernels::project_blocks;
+}
+
 }  // namespace
+
+std::string_view name_of(Activations activations) noexcept {
+  return activations == Activations::int8 ? "int8" : "f32";
+}
 
 void project(const ProjectCall& call, ThreadPool& pool) {
   check_project(call);
@@ -37,26 +48,28 @@ void project(const ProjectCall& call, ThreadPool& pool) {
   const std::int64_t tokens = call.x.extent(0);
   const std::int64_t rows = call.weight.rows;
   constexpr std::int64_t kTokens = kernels::kProjectTokens;
-  constexpr std::int64_t kRows = 64;
+  constexpr std::int64_t kRows = kernels::kProjectRows;
+  const Kernel kernel = kernel_of(call);
   const std::int64_t token_cuts = ceil_div(tokens, kTokens);
   const auto body = [&](std::int64_t piece) {
     const std::int64_t t = piece % token_cuts * kTokens;
     const std::int64_t n = piece / token_cuts * kRows;
     float* out = call.out.data_handle() + t * call.out.stride(0) + n;
-    kernels::project({.x = call.x.data_handle() + t * call.x.stride(0),
-                      .x_stride = call.x.stride(0),
-                      .weight = row_of(call.weight, n),
-                      .dtype = call.weight.dtype,
-                      .weight_stride = call.weight.row_stride,
-                      .tokens = std::min(kTokens, tokens - t),
-                      .rows = std::min(kRows, rows - n),
-                      .columns = call.weight.columns,
-                      .bias = call.bias.empty() ? nullptr : call.bias.data_handle() + n * call.bias.stride(0),
-                      .bias_stride = call.bias.stride(0),
-                      .scale = call.scale,
-                      .added = call.write == Write::add ? out : nullptr,
-                      .out = out,
-                      .out_stride = call.out.stride(0)});
+    kernel({.x = call.x.data_handle() + t * call.x.stride(0),
+            .x_stride = call.x.stride(0),
+            .weight = row_of(call.weight, n),
+            .dtype = call.weight.dtype,
+            .type = call.weight.blocks.value_or(GgmlType::f32),
+            .weight_stride = call.weight.row_stride,
+            .tokens = std::min(kTokens, tokens - t),
+            .rows = std::min(kRows, rows - n),
+            .columns = call.weight.columns,
+            .bias = call.bias.empty() ? nullptr : call.bias.data_handle() + n * call.bias.stride(0),
+            .bias_stride = call.bias.stride(0),
+            .scale = call.scale,
+            .added = call.write == Write::add ? out : nullptr,
+            .out = out,
+            .out_stride = call.out.stride(0)});
   };
   run_pieces(pool, token_cuts * ceil_div(rows, kRows), tokens * rows * call.weight.columns / 4, body);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norms, activations and products of a layer.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -37,6 +38,15 @@ double gelu_tanh(double x) noexcept {
 }
 double relu(double x) noexcept {
   return x < 0 ? 0 : x;
+}
+double relu_squared(double x) noexcept {
+  return relu(x) * relu(x);
+}
+double quick_gelu(double x) noexcept {
+  return x / (1 + std::exp(-1.702 * x));
+}
+double clamped_swiglu(double gate, double up, double limit) noexcept {
+  return (std::clamp(up, -limit, limit) + 1) * quick_gelu(std::min(gate, limit));
 }
 
 void project(View<const double, 2> x, View<const double, 2> weight, View<double, 2> out) {

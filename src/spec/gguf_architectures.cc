@@ -172,7 +172,7 @@ constexpr GgufArchitecture text_or_image(std::string_view name, GgufRope rope, s
 
 constexpr std::array kRows = {
     plain("apertus", neox),
-    plain("arcee", norm),
+    GgufArchitecture{.name = "arcee", .rope = norm, .activation = Activation::relu_squared, .gated = false},
     plain("arctic", norm),
     plain("bailingmoe", norm),
     plain("bailingmoe2", neox),
@@ -311,8 +311,11 @@ constexpr std::array kRows = {
         .windows = {.kind = GgufWindow::symmetric, .period = 3, .full_first = true, .local = GgufLocal::own}},
     GgufArchitecture{
         .name = "mpt", .norm = kLayerNorm, .activation = kGelu, .gated = false, .alibi_key = true},
-    GgufArchitecture{
-        .name = "nemotron", .rope = neox, .norm = kLayerNorm, .activation = Activation::relu, .gated = false},
+    GgufArchitecture{.name = "nemotron",
+                     .rope = neox,
+                     .norm = kLayerNorm,
+                     .activation = Activation::relu_squared,
+                     .gated = false},
     GgufArchitecture{.name = "nemotron_h", .activation = Activation::relu, .gated = false},
     GgufArchitecture{
         .name = "nemotron_h_moe", .family = "nemotron_h", .activation = Activation::relu, .gated = false},

@@ -17,10 +17,16 @@ struct GgufHeads {
 
 /// Layers, widths, heads and their width.
 [[nodiscard]] GgufHeads read_gguf_sizes(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec);
-/// Vocabulary, ids, lengths, norm, head, and which layers carry biases; sizes first.
+/// Vocabulary, ids, lengths, norm and head; sizes first.
 void read_gguf_ends(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec);
 /// What each layer attends to and how it marks positions; what is added to the token state; sizes first.
 void read_gguf_layers(GgufKeys& keys, const GgufArchitecture& row, const GgufHeads& heads, ModelSpec& spec);
+
+/// How layers are put together, biases, experts, ranks; everything else first.
+void read_gguf_block(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec);
+void read_gguf_experts(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec);
+/// What stands before the index of a layer of the main stack: "blk.".
+[[nodiscard]] std::string_view gguf_layers_at(std::string_view architecture) noexcept;
 
 /// Refuses a table whose rows are not of embedding_length.
 void check_columns(const GgufKeys& keys, const GgufTensor& table, std::int64_t columns);

@@ -147,18 +147,6 @@ void read_head(GgufKeys& keys, ModelSpec& spec) {
   spec.head.bias = keys.tensor("output.bias") != nullptr;
 }
 
-void read_biases(const GgufKeys& keys, ModelSpec& spec) {
-  for (std::int64_t layer = 0; layer < spec.layers; ++layer) {
-    const auto has = [&](std::string_view name) {
-      return keys.tensor(fmt::format("blk.{}.{}.bias", layer, name)) != nullptr;
-    };
-    if (!has("attn_output")) continue;
-    if (has("attn_q") || has("attn_qkv")) spec.block.biases = ProjectionBiases::all();
-    break;
-  }
-  spec.mlp.bias = keys.tensor("blk.0.ffn_down.bias") != nullptr;
-}
-
 }  // namespace
 
 void check_columns(const GgufKeys& keys, const GgufTensor& table, std::int64_t columns) {
@@ -190,7 +178,6 @@ void read_gguf_ends(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec
   read_lengths(keys, row, spec);
   read_norm(keys, row, spec);
   read_head(keys, spec);
-  read_biases(keys, spec);
 }
 
 }  // namespace locant

@@ -108,6 +108,7 @@ ModelSpec read_gguf(const GgufContents& contents) {
   read_gguf_layers(keys, row, heads, spec);
   read_scales(keys, row, spec);
   if (row.finish != nullptr) row.finish(keys, spec, row);
+  read_gguf_block(keys, row, spec);
   note_unread(keys);
   spec.notes = without_repeats(keys.notes());
   return spec;

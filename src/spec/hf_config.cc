@@ -61,6 +61,14 @@ Chosen choose_family(Config& outer, Config& text, bool nested, Reading reading) 
   return {&generic_family(), type, type};
 }
 
+// Of the names that share a row, those whose text model is that row's own.
+bool runs_as(const std::string& type, const HfFamily& family) {
+  if (type == family.name) return true;
+  const std::span<const HfAlias> aliases = hf_aliases();
+  return std::any_of(aliases.begin(), aliases.end(),
+                     [&](const HfAlias& alias) { return alias.name == type && alias.runs; });
+}
+
 Activation read_activation(Config& config, const HfFamily& family) {
   struct Named {
     std::string_view word;
@@ -71,7 +79,9 @@ Activation read_activation(Config& config, const HfFamily& family) {
       Named{"silu", Activation::silu},           Named{"swish", Activation::silu},
       Named{"gelu", Activation::gelu_erf},       Named{"gelu_new", Activation::gelu_tanh},
       Named{"gelu_fast", Activation::gelu_tanh}, Named{"gelu_pytorch_tanh", Activation::gelu_tanh},
-      Named{"relu", Activation::relu},
+      Named{"relu", Activation::relu},           Named{"gelu_python", Activation::gelu_erf},
+      Named{"relu2", Activation::relu_squared},  Named{"gelu_python_tanh", Activation::gelu_tanh},
+      Named{"tanh", Activation::tanh},           Named{"quick_gelu", Activation::quick_gelu},
   };
   const auto word = config.word(family.keys->activation);
   if (!word) return family.gated ? Activation::silu : Activation::gelu_tanh;
@@ -79,7 +89,8 @@ Activation read_activation(Config& config, const HfFamily& family) {
     if (named.word == *word) return named.activation;
   }
   const std::string_view stated = config.present(family.keys->activation);
-  if (!stated.empty()) config.refuse(stated, "silu, gelu, gelu_new, gelu_pytorch_tanh or relu");
+  if (!stated.empty())
+    config.refuse(stated, "silu, gelu, gelu_new, gelu_pytorch_tanh, quick_gelu, relu, relu2 or tanh");
   return Activation::silu;
 }
 
@@ -123,7 +134,7 @@ void read_head_dim(Config& config, const HfFamily& family, ModelSpec& spec) {
   if (spec.hidden % spec.heads != 0) {
     const std::string_view key = config.present(family.keys->hidden);
     // Heads may have a width of their own under a key of the family; the quotient is rounded down till then.
-    if (family.runs || spec.hidden < spec.heads)
+    if (!config.tolerant() || spec.hidden < spec.heads)
       config.fail(key, fmt::format("a multiple of the {} heads", spec.heads));
   }
   spec.head_dim = spec.hidden / spec.heads;
@@ -213,7 +224,8 @@ ModelSpec read_object(Config& outer, Reading reading) {
   const bool nested = !inside.empty();
   std::optional<Config> inner = nested ? outer.object(inside) : std::nullopt;
   const Chosen chosen = choose_family(outer, nested ? *inner : outer, nested, reading);
-  const HfFamily& family = *chosen.family;
+  HfFamily family = *chosen.family;
+  family.runs = family.runs && runs_as(chosen.type, family);
   if (reading == Reading::facts || !family.runs) outer.tolerate();
   if (nested) inner = outer.object(inside);
   Config& config = nested ? *inner : outer;
@@ -228,7 +240,9 @@ ModelSpec read_object(Config& outer, Reading reading) {
   read_sizes(config, family, spec);
   read_ids(config, spec);
   read_lengths(config, family, spec);
-  spec.norm = {.kind = family.norm, .eps = config.number(family.keys->norm_eps).value_or(1e-5)};
+  spec.norm = {.kind = family.norm,
+               .eps = config.number(family.keys->norm_eps).value_or(1e-5),
+               .bias = family.norm == NormKind::layer};
   if (!(spec.norm.eps >= 0)) config.fail(config.present(family.keys->norm_eps), "a number of at least 0");
   spec.embedding.rows = spec.vocab;
   spec.embedding.width = spec.hidden;
@@ -241,9 +255,10 @@ ModelSpec read_object(Config& outer, Reading reading) {
   spec.attention.assign(static_cast<std::size_t>(spec.layers),
                         {.scale = 1 / root, .bidirectional = family.bidirectional});
   family.finish(config, spec, family);
+  spec.block.qk_norm.norm.eps = spec.norm.eps;
   read_trained_length(spec);
   config.ignore(family.ignored);
-  refuse_other_kinds(config);
+  refuse_other_kinds(config, family);
   judge_keys(outer, config, spec);
   spec.notes = config.notes();
   std::vector<Note> unread = judge_unread(config, family);

@@ -8,23 +8,22 @@
 namespace locant {
 namespace {
 
-std::array<std::span<const HfFamily>, 7> tables() noexcept {
-  return {run_families(),      rope_families(), layered_families(),        latent_families(),
-          absolute_families(), bias_families(), encoder_decoder_families()};
+std::array<std::span<const HfFamily>, 9> tables() noexcept {
+  return {run_families(),     rope_families(),    layered_families(),
+          latent_families(),  mixture_families(), absolute_families(),
+          encoder_families(), bias_families(),    encoder_decoder_families()};
 }
 
 // Outer and inner names of one model, and classes that read alike.
 constexpr std::array kAliases = {
     HfAlias{"axk1", "deepseek_v3"},
     HfAlias{"axk2", "deepseek_v3"},
-    HfAlias{"camembert", "roberta"},
     HfAlias{"clap", "clap_text_model"},
     HfAlias{"cohere2_moe", "cohere2"},
     HfAlias{"deepseek_v32", "deepseek_v3"},
-    HfAlias{"ernie4_5_moe", "ernie4_5"},
     HfAlias{"exaone4_5", "exaone4"},
     HfAlias{"florence2", "bart"},
-    HfAlias{"gemma3", "gemma3_text"},
+    HfAlias{"gemma3", "gemma3_text", true},
     HfAlias{"gemma3n", "gemma3n_text"},
     HfAlias{"gemma4", "gemma4_text"},
     HfAlias{"gemma4_unified_text", "gemma4_text"},
@@ -39,7 +38,7 @@ constexpr std::array kAliases = {
     HfAlias{"llama4", "llama4_text"},
     HfAlias{"minimax_m3", "minimax_m3_vl_text"},
     HfAlias{"minimax_m3_vl", "minimax_m3_vl_text"},
-    HfAlias{"mistral3", "mistral"},
+    HfAlias{"mistral3", "mistral", true},
     HfAlias{"mllama", "mllama_text_model"},
     HfAlias{"qwen2_5_vl", "qwen2_5_vl_text"},
     HfAlias{"qwen2_vl", "qwen2_vl_text"},

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "locant/core.h"
-#include "spec/hf_layers.h"
+#include "spec/hf_dense.h"
 
 namespace locant {
 namespace {
@@ -30,10 +30,9 @@ void finish_falcon(Config& config, ModelSpec& spec, const HfFamily& family) {
   } else {
     every_layer(spec, read_rope(config, family.rope, whole_head(spec)));
   }
-  const bool grouped = config.flag({"new_decoder_architecture"}).value_or(false);
-  if (!grouped) spec.kv_heads = config.flag({"multi_query"}).value_or(true) ? 1 : spec.heads;
-  spec.block.biases.q = config.flag({"bias"}).value_or(false);
-  spec.mlp.bias = spec.block.biases.q;
+  read_falcon_block(config, spec);
+  // The class writes the rotation's block beside alibi all the same.
+  config.ignore(std::array<std::string_view, 2>{"rope_parameters", "rope_scaling"});
 }
 
 // learned_pos_emb is true in published configs that have no such table, because alibi turns it off.
@@ -68,6 +67,7 @@ void finish_mpt(Config& config, ModelSpec& spec, const HfFamily& family) {
   }
   const auto ratio = config.integer({"expansion_ratio"}, 1);
   if (ratio) spec.mlp.width = *ratio * spec.hidden;
+  read_mpt_block(config, attention, spec);
 }
 
 // The 13B models have slopes, the 7B ones rotate; no key says which.
@@ -192,13 +192,13 @@ const std::array kFamilies = {
     HfFamily{.name = "baichuan", .finish = finish_baichuan},
     deberta("deberta"),
     deberta("deberta-v2"),
-    HfFamily{.name = "falcon", .norm = NormKind::layer, .gated = false, .finish = finish_falcon},
-    HfFamily{.name = "mpt",
-             .norm = NormKind::layer,
-             .gated = false,
-             .attention_bias = Biases::never,
-             .mlp_bias = Biases::never,
-             .finish = finish_mpt},
+    runs({.name = "falcon", .norm = NormKind::layer, .gated = false, .finish = finish_falcon}),
+    runs({.name = "mpt",
+          .norm = NormKind::layer,
+          .gated = false,
+          .attention_bias = Biases::never,
+          .mlp_bias = Biases::never,
+          .finish = finish_mpt}),
     HfFamily{.name = "xlnet",
              .norm = NormKind::layer,
              .gated = false,

@@ -11,6 +11,8 @@
 namespace locant {
 namespace {
 
+using namespace std::string_view_literals;
+
 struct Side {
   std::int64_t layers = 0;
   std::int64_t heads = 0;
@@ -32,6 +34,11 @@ Side read_side(Config& config, std::string_view layers, std::string_view heads) 
   return {.layers = config.integer({layers}, 1).value_or(1), .heads = config.integer({heads}, 1).value_or(1)};
 }
 
+void read_start(Config& config, ModelSpec& spec) {
+  const std::vector<std::int64_t> start = config.ids({"decoder_start_token_id"});
+  if (!start.empty()) spec.decoder_start = start.front();
+}
+
 // The decoder's sizes become the model's; what stands in num_hidden_layers speaks of the encoder.
 StackSpec& open_stacks(Config& config, ModelSpec& spec) {
   const Side decoder = read_side(config, "decoder_layers", "decoder_attention_heads");
@@ -46,14 +53,17 @@ StackSpec& open_stacks(Config& config, ModelSpec& spec) {
   spec.kv_heads = decoder.heads;
   spec.head_dim = spec.hidden / decoder.heads;
   spec.mlp.width = config.integer({"decoder_ffn_dim"}, 1).value_or(spec.mlp.width);
-  (void)config.integer({"encoder_ffn_dim"}, 1);
   spec.attention.assign(static_cast<std::size_t>(spec.layers),
                         {.scale = 1 / std::sqrt(static_cast<double>(spec.head_dim))});
   no_layer(spec);
   spec.others = {stack_of(Stack::encoder, spec, encoder.layers),
                  stack_of(Stack::cross, spec, decoder.layers)};
-  for (AttentionSpec& attention : spec.others.front().attention)
+  StackSpec& beside = spec.others.front();
+  for (AttentionSpec& attention : beside.attention)
     attention.scale = 1 / std::sqrt(static_cast<double>(spec.hidden / encoder.heads));
+  beside.heads = encoder.heads;
+  beside.mlp_width = config.integer({"encoder_ffn_dim"}, 1).value_or(spec.mlp.width);
+  read_start(config, spec);
   scale_embedding_by_root(config, spec, "scale_embedding");
   return spec.others.front();
 }
@@ -73,6 +83,13 @@ PositionSpec sinusoidal(std::string_view dialect, std::int64_t width) {
   return rows;
 }
 
+// Keys of old configs, which choose nothing any more: a class has its norms where it has them.
+void require_norms(Config& config, bool before, bool embedding) {
+  config.require("normalize_before", before, "where this family norms is fixed");
+  config.require("add_final_layer_norm", before, "where this family norms is fixed");
+  config.require("normalize_embedding", embedding, "where this family norms is fixed");
+}
+
 // Two rows of fairseq's padding stand before position 0, on both sides.
 void finish_bart(Config& config, ModelSpec& spec, const HfFamily& family) {
   constexpr std::int64_t kOffset = 2;
@@ -84,6 +101,10 @@ void finish_bart(Config& config, ModelSpec& spec, const HfFamily& family) {
   spec.embedding.normed = true;
   spec.head.bias = true;
   config.require("static_position_embeddings", false, "the table of this family is learned");
+  if (config.tolerant()) return;
+  const bool before = family.name == "mbart";
+  require_norms(config, before, true);
+  config.require("add_bias_logits", false, "final_logits_bias is added whatever a key says");
 }
 
 // Tables that numpy builds in f64.
@@ -95,6 +116,11 @@ void finish_marian(Config& config, ModelSpec& spec, const HfFamily&) {
   encoder.positions.embedding = {rows};
   spec.head.bias = true;
   config.require("static_position_embeddings", true, "the table of this family is a sinusoid");
+  if (config.tolerant()) return;
+  require_norms(config, false, false);
+  config.require("add_bias_logits", false, "final_logits_bias is added whatever a key says");
+  config.require("decoder_vocab_size", spec.vocab, "encoder and decoder share their table");
+  config.require("share_encoder_decoder_embeddings", true, "encoder and decoder share their table");
 }
 
 void finish_m2m_100(Config& config, ModelSpec& spec, const HfFamily&) {
@@ -170,11 +196,45 @@ void finish_t5(Config& config, ModelSpec& spec, const HfFamily& family) {
   const bool scales = config.flag({"scale_decoder_outputs"}).value_or(family.name != "mt5" && !stated_untied);
   if (scales && spec.hidden > 0) spec.head.scale = 1 / std::sqrt(static_cast<double>(spec.hidden));
   spec.head.tied_regardless = true;
+  read_start(config, spec);
+  // T5 begins with its padding where no key says so.
+  if (!spec.decoder_start) spec.decoder_start = spec.embedding.padding_id;
   read_feed_forward(config, spec, family.name == "t5" ? "relu" : "gated-gelu");
   // n_positions is what T5 was trained at and no limit.
   spec.lengths.configured.reset();
   spec.lengths.configured_key.clear();
 }
+
+// Sorted. Dropouts, starting values, heads of classifiers, rules of generation.
+constexpr std::array kBartIgnored = {
+    "activation_dropout"sv, "attention_dropout"sv,       "classif_dropout"sv,
+    "classifier_dropout"sv, "decoder_layerdrop"sv,       "dropout"sv,
+    "encoder_layerdrop"sv,  "extra_pos_embeddings"sv,    "force_bos_token_to_be_generated"sv,
+    "init_std"sv,           "max_position_embeddings"sv, "output_past"sv,
+    "save_step"sv};
+constexpr std::array kT5Ignored = {"classifier_dropout"sv, "dropout_rate"sv, "initializer_factor"sv,
+                                   "n_positions"sv, "output_past"sv};
+
+const HfKeys kBartKeys = {.vocab = {"vocab_size"},
+                          .hidden = {"d_model", "hidden_size"},
+                          .layers = {"encoder_layers", "num_hidden_layers"},
+                          .heads = {"encoder_attention_heads", "num_attention_heads"},
+                          .kv_heads = {},
+                          .head_dim = {},
+                          .mlp_width = {"encoder_ffn_dim"},
+                          .activation = {"activation_function"},
+                          .norm_eps = {},
+                          .length = {"max_position_embeddings"}};
+const HfKeys kT5Keys = {.vocab = {"vocab_size"},
+                        .hidden = {"d_model", "hidden_size"},
+                        .layers = {"num_layers", "num_hidden_layers"},
+                        .heads = {"num_heads", "num_attention_heads"},
+                        .kv_heads = {},
+                        .head_dim = {"d_kv", "head_dim"},
+                        .mlp_width = {"d_ff"},
+                        .activation = {},
+                        .norm_eps = {"layer_norm_epsilon"},
+                        .length = {"n_positions"}};
 
 HfFamily both_sides(std::string_view name, decltype(HfFamily::finish) finish) {
   return {.name = name,
@@ -182,22 +242,37 @@ HfFamily both_sides(std::string_view name, decltype(HfFamily::finish) finish) {
           .gated = false,
           .attention_bias = Biases::always,
           .mlp_bias = Biases::always,
-          .finish = finish};
+          .finish = finish,
+          .encoder_decoder = true};
+}
+
+HfFamily running(std::string_view name, decltype(HfFamily::finish) finish) {
+  HfFamily family = both_sides(name, finish);
+  family.keys = &kBartKeys;
+  family.mlp_factor = 0;
+  family.runs = true;
+  family.ignored = kBartIgnored;
+  return family;
 }
 
 HfFamily buckets_family(std::string_view name) {
   return {.name = name,
+          .keys = &kT5Keys,
+          .mlp_factor = 0,
           .gated = false,
           .attention_bias = Biases::never,
           .mlp_bias = Biases::never,
-          .finish = finish_t5};
+          .finish = finish_t5,
+          .runs = true,
+          .encoder_decoder = true,
+          .ignored = kT5Ignored};
 }
 
 const std::array kFamilies = {
-    both_sides("bart", finish_bart),
-    both_sides("m2m_100", finish_m2m_100),
-    both_sides("marian", finish_marian),
-    both_sides("mbart", finish_bart),
+    running("bart", finish_bart),
+    running("m2m_100", finish_m2m_100),
+    running("marian", finish_marian),
+    running("mbart", finish_bart),
     buckets_family("mt5"),
     both_sides("pegasus", finish_marian),
     buckets_family("t5"),

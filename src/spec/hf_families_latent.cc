@@ -5,10 +5,19 @@
 #include <cmath>
 
 #include "locant/core.h"
+#include "spec/hf_experts.h"
 #include "spec/hf_layers.h"
 
 namespace locant {
 namespace {
+
+using namespace std::string_view_literals;
+
+// Null means that queries come straight from the state, an absent key means the class' rank.
+std::int64_t query_rank(Config& config, std::int64_t otherwise) {
+  const Keys key = {"q_lora_rank"};
+  return config.mentions(key) ? config.integer(key, 1).value_or(0) : otherwise;
+}
 
 // The head grows to qk_nope_head_dim + qk_rope_head_dim.
 RopeSlice latent_slice(Config& config, ModelSpec& spec) {
@@ -16,6 +25,11 @@ RopeSlice latent_slice(Config& config, ModelSpec& spec) {
   const std::int64_t rotating = config.integer({"qk_rope_head_dim"}, 1).value_or(spec.head_dim);
   (void)config.integer({"qk_head_dim"}, 1);
   spec.head_dim = still + rotating;
+  spec.latent = {.kv_rank = config.integer({"kv_lora_rank"}, 1).value_or(512),
+                 .q_rank = query_rank(config, 1536),
+                 .still = still,
+                 .rotating = rotating,
+                 .value_width = config.integer({"v_head_dim"}, 1).value_or(128)};
   set_attention_scale(spec, 1 / std::sqrt(static_cast<double>(spec.head_dim)));
   return {.head_dim = spec.head_dim, .rotating = rotating, .offset = still};
 }
@@ -40,6 +54,60 @@ void finish_latent(Config& config, ModelSpec& spec, const HfFamily& family) {
   if (own && rope.mechanism == "yarn") rope.set("declared", "deepseek_yarn");
   every_layer(spec, rope);
   scale_by_magnitude(spec, rope);
+}
+
+// What the classes of DeepSeek fix, and what only code beside old checkpoints reads.
+void require_latent(Config& config, const ModelSpec& spec) {
+  if (config.tolerant()) return;
+  if (spec.kv_heads != spec.heads) {
+    config.fail("num_key_value_heads", "the number of heads, keys and values grow out of one latent row");
+  }
+  config.require("attention_bias", false, "biases of latent attention are not read");
+  config.require("mlp_bias", false, "experts have no biases");
+  config.require("moe_layer_freq", 1, "every layer behind the dense ones has experts");
+}
+
+void finish_deepseek_v3(Config& config, ModelSpec& spec, const HfFamily& family) {
+  finish_latent(config, spec, family);
+  read_sigmoid_experts(config, spec,
+                       {.count = {"n_routed_experts", "num_local_experts"},
+                        .count_otherwise = 256,
+                        .chosen_otherwise = 8,
+                        .width = {"moe_intermediate_size"},
+                        .width_otherwise = 2048});
+  spec.experts.scale = config.number({"routed_scaling_factor"}).value_or(2.5);
+  read_shared_experts(config, spec, {"n_shared_experts"}, 1);
+  keep_experts_behind_dense_layers(config, spec, 3);
+  require_latent(config, spec);
+  if (config.tolerant()) return;
+  config.require("scoring_func", "sigmoid", "the router of this family has sigmoids");
+  config.require("topk_method", "noaux_tc", "this family corrects its choice of experts");
+}
+
+// Chosen weights are never divided by their sum (transformers 5 reads no norm_topk_prob here).
+void finish_deepseek_v2(Config& config, ModelSpec& spec, const HfFamily& family) {
+  finish_latent(config, spec, family);
+  read_experts(config, spec,
+               {.count = {"n_routed_experts", "num_experts"},
+                .count_otherwise = 64,
+                .width = {"moe_intermediate_size"},
+                .width_otherwise = 1407});
+  spec.experts.scale = config.number({"routed_scaling_factor"}).value_or(1);
+  read_shared_experts(config, spec, {"n_shared_experts"}, 2);
+  keep_experts_behind_dense_layers(config, spec, 0);
+  const std::string method = config.word({"topk_method"}).value_or("greedy");
+  if (method == "group_limited_greedy") {
+    read_expert_groups(config, spec);
+  } else if (method == "greedy") {
+    config.ignore(std::array{"n_group"sv, "topk_group"sv});
+  } else {
+    config.refuse("topk_method", "greedy or group_limited_greedy");
+  }
+  require_latent(config, spec);
+  if (config.tolerant()) return;
+  if (spec.experts.chosen == 0) (void)config.required_integer({"num_experts_per_tok"}, 1);
+  config.require("norm_topk_prob", false, "weights of experts are not divided by their sum");
+  config.require("scoring_func", "softmax", "the router of this family has a softmax");
 }
 
 void finish_mistral4(Config& config, ModelSpec& spec, const HfFamily& family) {
@@ -120,9 +188,45 @@ const RopeStyle kValuesToo{.pairing = "interleaved", .fixed_width = true, .acts_
 const RopeStyle kPermuting{.pairing = "interleaved", .write_pairing = "half", .fixed_width = true};
 const RopeStyle kHalf{.fixed_width = true};
 
+// Losses of training, other layouts of the same weights, and layers that guess ahead (they are no part of a
+// pass).
+constexpr std::array kDeepseekIgnored = {"attention_dropout"sv,
+                                         "aux_loss_alpha"sv,
+                                         "ep_size"sv,
+                                         "head_dim"sv,
+                                         "num_mtp_layers"sv,
+                                         "num_nextn_predict_layers"sv,
+                                         "output_router_logits"sv,
+                                         "pretraining_tp"sv,
+                                         "router_aux_loss_coef"sv,
+                                         "seq_aux"sv};
+
+const HfKeys kDeepseekKeys = {.vocab = {"vocab_size"},
+                              .hidden = {"hidden_size"},
+                              .layers = {"num_hidden_layers"},
+                              .heads = {"num_attention_heads"},
+                              .kv_heads = {"num_key_value_heads"},
+                              .head_dim = {"qk_rope_head_dim"},
+                              .mlp_width = {"intermediate_size"},
+                              .activation = {"hidden_act"},
+                              .norm_eps = {"rms_norm_eps"},
+                              .length = {"max_position_embeddings"}};
+
+HfFamily deepseek(std::string_view name, const RopeStyle& rope, decltype(HfFamily::finish) finish) {
+  return {.name = name,
+          .keys = &kDeepseekKeys,
+          .mlp_factor = 0,
+          .attention_bias = Biases::never,
+          .mlp_bias = Biases::never,
+          .rope = rope,
+          .finish = finish,
+          .runs = true,
+          .ignored = kDeepseekIgnored};
+}
+
 const std::array kFamilies = {
-    latent("deepseek_v2", kComplex),
-    latent("deepseek_v3", kPermuting),
+    deepseek("deepseek_v2", kComplex, finish_deepseek_v2),
+    deepseek("deepseek_v3", kPermuting, finish_deepseek_v3),
     latent("deepseek_v4", kValuesToo, finish_deepseek_v4),
     latent("glm_moe_dsa", kPermuting),
     latent("kimi_linear", kHalf, finish_kimi_linear),

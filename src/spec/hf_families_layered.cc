@@ -3,17 +3,22 @@
 // (NoPE), one rotation per layer type, layers that hold no attention.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
 #include "locant/core.h"
 #include "spec/config_rules.h"
+#include "spec/hf_dense.h"
+#include "spec/hf_experts.h"
 #include "spec/hf_gemma.h"
 #include "spec/hf_layers.h"
 
 namespace locant {
 namespace {
+
+using namespace std::string_view_literals;
 
 const RopeStyle kHalf{};
 
@@ -83,6 +88,13 @@ void finish_cohere2(Config& config, ModelSpec& spec, const HfFamily& family) {
   rotate_windows_only(config, spec, family, types);
   spec.head.scale = config.number({"logit_scale"}).value_or(1);
   spec.head.scale_key = config.stated({"logit_scale"});
+  spec.norm.bias = false;
+  config.require("use_parallel_block", true, "the branches of this family are parallel");
+  config.require("use_gated_activation", true, "the mlp of this family is gated");
+  config.require("use_qk_norm", false, "the queries and keys of this family are not normed");
+  config.require("position_embedding_type", "rope_gptj", "this family pairs adjacent channels");
+  config.ignore(std::array<std::string_view, 5>{"layer_switch", "order_of_interleaved_layers", "rotary_pct",
+                                                "use_embedding_sharing", "use_parallel_embedding"});
 }
 
 // The pattern is a number, or a word of L (local) and G (global).
@@ -106,13 +118,6 @@ void finish_exaone4(Config& config, ModelSpec& spec, const HfFamily& family) {
   } else {
     set_rotations(config, spec, family, types);
   }
-}
-
-void finish_gpt_oss(Config& config, ModelSpec& spec, const HfFamily& family) {
-  const LayerTypes types = read_layer_types(config, spec, {.period = 2});
-  set_windows(config, spec, types);
-  set_rotations(config, spec, family, types);
-  for (AttentionSpec& attention : spec.attention) attention.sinks = true;
 }
 
 // A list with 1 for each layer that rotates, for all its name; empty = every `interval`-th layer does not.
@@ -144,11 +149,30 @@ void finish_smollm3(Config& config, ModelSpec& spec, const HfFamily& family) {
       if (!rotates[layer]) types[layer] = "sliding_attention";
     }
   }
+  config.ignore(std::array<std::string_view, 2>{"max_window_layers", "sliding_window"});
   if (windowed) set_windows(config, spec, types);
   set_rotations(config, spec, family, types);
   for (std::size_t layer = 0; layer < rotates.size(); ++layer) {
     if (!rotates[layer]) spec.positions.layers[layer].clear();
   }
+}
+
+// Experts of moe_layers, else of every interleave_moe_layer_step-th layer, read what the router's sigmoid
+// leaves of a state; an mlp of its own width stands in the others.
+void read_llama4_experts(Config& config, ModelSpec& spec) {
+  read_experts(config, spec, {.count_otherwise = 16, .chosen_otherwise = 1});
+  ExpertsSpec& experts = spec.experts;
+  experts.shared_width = experts.width;
+  experts.router = RouterScore::sigmoid;
+  experts.weighs_input = true;
+  spec.mlp.width = config.integer({"intermediate_size_mlp"}, 1).value_or(16384);
+  const std::int64_t step = config.integer({"interleave_moe_layer_step"}, 1).value_or(1);
+  const bool listed = !config.present({"moe_layers"}).empty();
+  const std::vector<double> named = config.numbers({"moe_layers"});
+  keep_experts_where(spec, [&](std::int64_t layer) {
+    if (!listed) return (layer + 1) % step == 0;
+    return std::find(named.begin(), named.end(), static_cast<double>(layer)) != named.end();
+  });
 }
 
 // Layers without a rotation see everything and scale their queries by position; the others see one chunk.
@@ -170,6 +194,13 @@ void finish_llama4(Config& config, ModelSpec& spec, const HfFamily& family) {
   }
   temperature.set("shift", std::int64_t{1});
   const bool tuned = config.flag({"attn_temperature_tuning"}).value_or(true);
+  if (config.flag({"use_qk_norm"}).value_or(true)) {
+    spec.block.qk_norm = {.kind = QkNorm::head,
+                          .norm = {.kind = NormKind::rms, .eps = spec.norm.eps, .gain = false},
+                          .after_rotation = true,
+                          .rotating_only = true};
+  }
+  read_llama4_experts(config, spec);
   no_layer(spec);
   for (std::size_t layer = 0; layer < rotates.size(); ++layer) {
     if (rotates[layer]) {
@@ -204,6 +235,12 @@ void finish_modernbert(Config& config, ModelSpec& spec, const HfFamily& family) 
   set_local_rotations(config, spec, family, types, {.theta = {"local_rope_theta"}});
   config.require("position_embedding_type", "absolute", "this family rotates");
   spec.head.bias = config.flag({"decoder_bias"}).value_or(true);
+  if (!family.runs) return;
+  spec.norm.bias = config.flag({"norm_bias"}).value_or(false);
+  spec.head.masked = true;
+  spec.head.transform = Activation::gelu_erf;
+  config.require("classifier_activation", "gelu", "that activation stands before the table");
+  config.require("classifier_bias", false, "the layer before the table has no bias");
 }
 
 void finish_mimo_v2(Config& config, ModelSpec& spec, const HfFamily& family) {
@@ -277,6 +314,11 @@ void finish_nemotron_h(Config& config, ModelSpec& spec, const HfFamily&) {
   (void)config.number({"partial_rotary_factor"});
 }
 
+HfFamily act_in(const HfKeys& keys, HfFamily family) {
+  family.keys = &keys;
+  return family;
+}
+
 HfFamily layered(std::string_view name, decltype(HfFamily::finish) finish, const RopeStyle& rope = kHalf) {
   return {.name = name, .rope = rope, .finish = finish};
 }
@@ -287,43 +329,84 @@ const RopeStyle kThreeAxes{.axis_layout = "chunked"};
 const RopeStyle kThreeAxesPartial{.partial = true, .axis_layout = "interleaved"};
 const RopeStyle kGlobal{.theta = {"global_rope_theta"}};
 
+constexpr std::array kLlama4Ignored = {"attention_dropout"sv, "for_llm_compression"sv,
+                                       "output_router_logits"sv, "router_aux_loss_coef"sv,
+                                       "router_jitter_noise"sv};
+const HfKeys kLlama4Keys = {.vocab = {"vocab_size"},
+                            .hidden = {"hidden_size"},
+                            .layers = {"num_hidden_layers"},
+                            .heads = {"num_attention_heads"},
+                            .kv_heads = {"num_key_value_heads"},
+                            .head_dim = {"head_dim"},
+                            .mlp_width = {"intermediate_size"},
+                            .activation = {"hidden_act"},
+                            .norm_eps = {"rms_norm_eps"},
+                            .length = {"max_position_embeddings"}};
+
+// Heads of classifiers, dropouts, starting values, and what only a fused kernel reads.
+constexpr std::array kModernbertIgnored = {"attention_dropout"sv,         "classifier_dropout"sv,
+                                           "classifier_pooling"sv,        "cls_token_id"sv,
+                                           "deterministic_flash_attn"sv,  "embedding_dropout"sv,
+                                           "initializer_cutoff_factor"sv, "mlp_dropout"sv,
+                                           "reference_compile"sv,         "repad_logits_with_grad"sv,
+                                           "sparse_pred_ignore_index"sv,  "sparse_prediction"sv};
+const HfKeys kModernbertKeys = {.vocab = {"vocab_size"},
+                                .hidden = {"hidden_size"},
+                                .layers = {"num_hidden_layers"},
+                                .heads = {"num_attention_heads"},
+                                .kv_heads = {},
+                                .head_dim = {},
+                                .mlp_width = {"intermediate_size"},
+                                .activation = {"hidden_activation"},
+                                .norm_eps = {"norm_eps", "layer_norm_eps"},
+                                .length = {"max_position_embeddings"}};
+
 const std::array kFamilies = {
-    HfFamily{.name = "cohere2", .norm = NormKind::layer, .rope = kInterleaved, .finish = finish_cohere2},
+    runs({.name = "cohere2", .norm = NormKind::layer, .rope = kInterleaved, .finish = finish_cohere2}),
     layered("dots1", finish_dots1),
-    layered("exaone4", finish_exaone4),
-    layered("gemma2", finish_gemma2),
-    layered("gemma3_text", finish_gemma3),
+    runs(layered("exaone4", finish_exaone4)),
+    runs(act_in(hidden_activation_keys(), layered("gemma2", finish_gemma2))),
+    runs(act_in(hidden_activation_keys(), layered("gemma3_text", finish_gemma3))),
     layered("gemma3n_text", finish_gemma3n),
     layered("gemma4_text", finish_gemma4),
-    layered("gpt_oss", finish_gpt_oss),
     layered("jamba", finish_jamba),
     layered("lfm2", finish_lfm2),
-    layered("llama4_text", finish_llama4, kInterleaved),
+    HfFamily{.name = "llama4_text",
+             .keys = &kLlama4Keys,
+             .mlp_factor = 0,
+             .mlp_bias = Biases::never,
+             .rope = kInterleaved,
+             .finish = finish_llama4,
+             .runs = true,
+             .ignored = kLlama4Ignored},
     layered("mimo", finish_qwen2),
     layered("mimo_v2_flash", finish_mimo_v2, kPartial),
-    layered("ministral", finish_ministral),
+    runs(layered("ministral", finish_ministral)),
     HfFamily{.name = "modernbert",
+             .keys = &kModernbertKeys,
+             .mlp_factor = 0,
              .norm = NormKind::layer,
              .normed_embedding = true,
              .bidirectional = true,
              .rope = kGlobal,
-             .finish = finish_modernbert},
+             .finish = finish_modernbert,
+             .runs = true,
+             .ignored = kModernbertIgnored},
     HfFamily{.name = "modernbert-decoder",
              .norm = NormKind::layer,
              .normed_embedding = true,
              .rope = kGlobal,
              .finish = finish_modernbert},
     layered("nemotron_h", finish_nemotron_h),
-    layered("olmo3", finish_olmo3),
-    layered("qwen2", finish_qwen2),
+    runs(layered("olmo3", finish_olmo3)),
+    runs(layered("qwen2", finish_qwen2)),
     layered("qwen2_5_vl_text", finish_qwen2, kThreeAxes),
-    layered("qwen2_moe", finish_qwen2),
     layered("qwen2_vl_text", finish_qwen2, kThreeAxes),
-    layered("qwen3", finish_qwen2),
+    runs(layered("qwen3", finish_qwen2)),
     layered("qwen3_5_moe_text", finish_qwen3_next, kThreeAxesPartial),
     layered("qwen3_5_text", finish_qwen3_next, kThreeAxesPartial),
     layered("qwen3_next", finish_qwen3_next, kPartial),
-    layered("smollm3", finish_smollm3),
+    runs(layered("smollm3", finish_smollm3)),
     layered("step3p5", finish_step3, kPartial),
 };
 

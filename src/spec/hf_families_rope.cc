@@ -5,7 +5,8 @@
 #include <array>
 #include <cmath>
 
-#include "spec/hf_layers.h"
+#include "spec/hf_dense.h"
+#include "spec/hf_granite.h"
 
 namespace locant {
 namespace {
@@ -33,22 +34,24 @@ void finish_windowed(Config& config, ModelSpec& spec, const HfFamily& family) {
   set_rotations(config, spec, family, uniform_layers(spec, "full_attention"));
 }
 
-void finish_qwen3_moe(Config& config, ModelSpec& spec, const HfFamily& family) {
-  finish_rope(config, spec, family);
-  if (!config.flag({"use_sliding_window"}).value_or(false)) {
-    (void)config.present({"sliding_window"});
-    return;
-  }
-  set_windows(config, spec, uniform_layers(spec, "sliding_attention"));
-}
-
 void finish_ministral3(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_windowed(config, spec, family);
   add_block_temperature(config, spec, family);
 }
 
+void finish_phi3(Config& config, ModelSpec& spec, const HfFamily& family) {
+  finish_windowed(config, spec, family);
+  config.require("full_attn_mod", 1, "every layer has a window of its own or none");
+  config.require("interpolate_factor", 1, "positions are not stretched");
+  config.require("lm_head_bias", false, "the head of this family has no bias");
+}
+
 void finish_starcoder2(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_windowed(config, spec, family);
+  config.require("norm_type", "layer_norm", "this family has no other");
+  config.require("mlp_type", "default", "this family has no other");
+  config.ignore(std::array<std::string_view, 3>{"activation_function", "scale_attention_softmax_in_fp32",
+                                                "scale_attn_weights"});
   const bool biased = config.flag({"use_bias"}).value_or(true);
   if (biased) spec.block.biases = ProjectionBiases::all();
   spec.mlp.bias = biased;
@@ -58,55 +61,11 @@ void finish_gemma(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_rope(config, spec, family);
   scale_embedding(spec, std::sqrt(static_cast<double>(spec.hidden)), {});
   spec.embedding.scale_in_run_dtype = true;
-}
-
-void granite_scales(Config& config, ModelSpec& spec) {
-  if (const auto scale = config.number({"embedding_multiplier"})) {
-    scale_embedding(spec, *scale, config.stated({"embedding_multiplier"}));
-  }
-  if (const auto scale = config.number({"attention_multiplier"})) set_attention_scale(spec, *scale);
-  if (const auto divisor = config.number({"logits_scaling"})) {
-    if (*divisor == 0) config.fail("logits_scaling", "a number that is not 0");
-    spec.head.scale = 1 / *divisor;
-    spec.head.scale_key = config.stated({"logits_scaling"});
-  }
-}
-
-void finish_granite(Config& config, ModelSpec& spec, const HfFamily& family) {
-  finish_rope(config, spec, family);
-  if (config.word({"position_embedding_type"}).value_or("rope") == "nope") no_layer(spec);
-  granite_scales(config, spec);
-}
-
-// Layers that attend rotate only where the config says so.
-void finish_granitemoehybrid(Config& config, ModelSpec& spec, const HfFamily& family) {
-  const LayerTypes types = read_layer_types(config, spec);
-  if (config.word({"position_embedding_type"}).value_or("nope") == "rope") {
-    set_rotations(config, spec, family, types);
-  } else {
-    set_positions(config, spec, types, [](const std::string&) { return std::vector<PositionSpec>(); });
-  }
-  granite_scales(config, spec);
-}
-
-// layer_rope_theta: a base for each layer; 0 = the layer does not rotate.
-void finish_granite_swa(Config& config, ModelSpec& spec, const HfFamily& family) {
-  LayerTypes types = config.words({"layer_types"});
-  if (types.empty()) {
-    for (std::int64_t layer = 0; layer < spec.layers; ++layer)
-      types.emplace_back(layer % 4 == 0 ? "full_attention" : "sliding_attention");
-  }
-  types.resize(static_cast<std::size_t>(spec.layers), "full_attention");
-  set_windows(config, spec, types);
-  for (AttentionSpec& attention : spec.attention) attention.sinks = true;
-  finish_rope(config, spec, family);
-  const std::vector<double> bases = config.numbers({"layer_rope_theta"});
-  for (std::size_t layer = 0; layer < std::min(bases.size(), spec.positions.layers.size()); ++layer) {
-    std::vector<PositionSpec>& sites = spec.positions.layers[layer];
-    if (bases[layer] == 0) sites.clear();
-    for (PositionSpec& rope : sites) rope.set("theta", bases[layer], config.stated({"layer_rope_theta"}));
-  }
-  granite_scales(config, spec);
+  offset_gains(spec);
+  // The first releases say "gelu" and mean its approximation; the class reads them so.
+  if (spec.mlp.activation == Activation::gelu_erf) spec.mlp.activation = Activation::gelu_tanh;
+  config.require("use_bidirectional_attention", false, "this family is causal");
+  config.ignore(std::array<std::string_view, 1>{"hidden_activation"});  // hidden_act counts
 }
 
 // Divides the hidden states by hidden / dim_model_base before the head.
@@ -124,19 +83,17 @@ void finish_cohere(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_rope(config, spec, family);
   spec.head.scale = config.number({"logit_scale"}).value_or(1);
   spec.head.scale_key = config.stated({"logit_scale"});
+  spec.norm.bias = false;
+  read_qk_norm(config, spec, "use_qk_norm",
+               {.kind = QkNorm::own_heads, .norm = {.kind = NormKind::layer, .bias = false}});
+  config.require("use_parallel_block", true, "the branches of this family are parallel");
+  config.require("use_embedding_sharing", true, "tie_word_embeddings says so");
 }
 
 void finish_nanochat(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_rope(config, spec, family);
   spec.head.softcap = config.number({"final_logit_softcapping"}).value_or(0);
   spec.embedding.normed = true;
-}
-
-void finish_head_bias(Config& config, ModelSpec& spec, const HfFamily& family) {
-  finish_rope(config, spec, family);
-  // Scores are scaled and heads rotate whatever these say.
-  config.ignore(std::array<std::string_view, 3>{"scale_attn_weights", "rotary", "rotary_dim"});
-  spec.head.bias = true;
 }
 
 void finish_phimoe(Config& config, ModelSpec& spec, const HfFamily& family) {
@@ -153,6 +110,12 @@ void finish_minimax_m3(Config& config, ModelSpec& spec, const HfFamily& family) 
 void finish_hunyuan(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_rope(config, spec, family);
   config.require("use_rotary_pos_emb", true, "this family rotates");
+  config.require("use_qk_norm", true, "the queries and keys of this family are normed");
+  config.require("use_cla", false, "every layer has keys of its own");
+  config.require("norm_type", "rms", "this family has no other");
+  // Of the pooling head and the training framework.
+  config.ignore(std::array<std::string_view, 6>{"add_classification_head", "cla_share_factor", "dense_list",
+                                                "mask_init_id", "org_vocab_size", "pool_type"});
 }
 
 // Half of each head rotates; the base grows by rope_ratio.
@@ -305,6 +268,22 @@ HfFamily with_layer_norm(HfFamily family) {
   return family;
 }
 
+// hidden_act alone names the activation.
+HfFamily act_in(HfFamily family) {
+  family.keys = &hidden_act_keys();
+  return family;
+}
+
+HfFamily ungated(HfFamily family) {
+  family.gated = false;
+  return family;
+}
+
+HfFamily biased_mlp(HfFamily family) {
+  family.mlp_bias = Biases::always;
+  return family;
+}
+
 HfFamily encoder(std::string_view name, const RopeStyle& rope,
                  decltype(HfFamily::finish) finish = finish_rope_encoder) {
   return {.name = name,
@@ -326,28 +305,26 @@ const RopeStyle kBackwards{.sign = -1};
 
 const std::array kFamilies = {
     decoder("apertus", kHalf),
-    decoder("arcee", kHalf),
+    runs(ungated(decoder("arcee", kHalf))),
     decoder("bitnet", kHalf),
     decoder("chatglm", kChatglm, finish_chatglm),
-    plain_decoder("codegen", kInterleavedWidth, finish_head_bias),
-    with_layer_norm(decoder("cohere", kInterleaved, finish_cohere)),
+    runs(biased_mlp(plain_decoder("codegen", kInterleavedWidth, finish_codegen))),
+    runs(with_layer_norm(decoder("cohere", kInterleaved, finish_cohere))),
     with_layer_norm(decoder("dbrx", kHalf, finish_dbrx)),
-    decoder("ernie4_5", kInterleaved),
+    runs(decoder("ernie4_5", kInterleaved, finish_ernie)),
     encoder("eurobert", kHalf),
     decoder("exaone", kHalf),
-    decoder("gemma", kHalf, finish_gemma),
-    decoder("glm", kInterleavedPartial),
-    decoder("glm4", kInterleavedPartial),
-    decoder("glm4_moe", kPartial),
+    runs(act_in(decoder("gemma", kHalf, finish_gemma))),
+    runs(decoder("glm", kInterleavedPartial, finish_glm)),
+    runs(decoder("glm4", kInterleavedPartial, finish_glm)),
     decoder("glm4v_text", kGlm4v),
-    plain_decoder("gpt_neox", kNeox),
-    plain_decoder("gptj", kInterleavedWidth, finish_head_bias),
-    decoder("granite", kHalf, finish_granite),
+    runs(biased_mlp(plain_decoder("gpt_neox", kNeox, finish_neox))),
+    runs(biased_mlp(plain_decoder("gptj", kInterleavedWidth, finish_codegen))),
+    runs(decoder("granite", kHalf, finish_granite)),
     decoder("granite_swa", kHalf, finish_granite_swa),
-    decoder("granitemoe", kHalf, finish_granite),
     decoder("granitemoehybrid", kHalf, finish_granitemoehybrid),
-    decoder("helium", kInterleaved),
-    decoder("hunyuan_v1_dense", kHalf, finish_hunyuan),
+    runs(decoder("helium", kInterleaved, finish_helium)),
+    runs(decoder("hunyuan_v1_dense", kHalf, finish_hunyuan)),
     decoder("hunyuan_v1_moe", kHalf, finish_hunyuan),
     decoder("internlm2", kHalf),
     decoder("internlm3", kHalf),
@@ -355,34 +332,31 @@ const std::array kFamilies = {
     decoder("minicpm", kHalf, finish_minicpm),
     decoder("minimax_m2", kWidth),
     decoder("minimax_m3_vl_text", kPartial, finish_minimax_m3),
-    decoder("ministral3", kHalf, finish_ministral3),
-    decoder("mistral", kHalf, finish_windowed),
-    decoder("mixtral", kHalf, finish_windowed),
+    runs(decoder("ministral3", kHalf, finish_ministral3)),
+    runs(decoder("mistral", kHalf, finish_windowed)),
     decoder("mllama_text_model", kHalf, finish_mllama),
     decoder("molmo", kHalf),
     decoder("nanochat", kBackwards, finish_nanochat),
-    plain_decoder("nemotron", kPartial),
+    runs(plain_decoder("nemotron", kPartial, finish_nemotron)),
     encoder("neobert", kInterleaved),
     encoder("new", kGteNew),
     encoder("nomic_bert", kNomic),
-    with_layer_norm(decoder("olmo", kHalf)),
-    decoder("olmo2", kHalf),
-    decoder("olmoe", kHalf),
-    plain_decoder("persimmon", kPartial),
-    plain_decoder("phi", kPartial, finish_head_bias),
-    decoder("phi3", kPhi3, finish_windowed),
+    runs(with_layer_norm(decoder("olmo", kHalf, finish_olmo))),
+    runs(decoder("olmo2", kHalf)),
+    runs_biased(plain_decoder("persimmon", kPartial, finish_persimmon)),
+    runs_biased(plain_decoder("phi", kPartial, finish_phi)),
+    runs(decoder("phi3", kPhi3, finish_phi3)),
     decoder("phi3small", kPhi3Small, finish_phi3small),
     decoder("phi4_multimodal", kPhi3, finish_windowed),
     with_layer_norm(decoder("phimoe", kHalf, finish_phimoe)),
     decoder("pixtral", kHalf, finish_pixtral),
     decoder("qwen", kNeox, finish_qwen),
-    decoder("qwen3_moe", kHalf, finish_qwen3_moe),
     decoder("qwen3_vl_moe_text", kQwen3Vl),
     decoder("qwen3_vl_text", kQwen3Vl),
     encoder("roformer", kInterleaved, finish_roformer),
-    decoder("seed_oss", kHalf),
-    with_layer_norm(decoder("stablelm", kPartial)),
-    plain_decoder("starcoder2", kHalf, finish_starcoder2),
+    runs(decoder("seed_oss", kHalf, finish_seed_oss)),
+    runs(with_layer_norm(decoder("stablelm", kPartial, finish_stablelm))),
+    runs(act_in(plain_decoder("starcoder2", kHalf, finish_starcoder2))),
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ struct HfFamily {
   void (*finish)(Config&, ModelSpec&, const HfFamily&) = nullptr;
   /// run computes it: every key must be understood.
   bool runs = false;
+  bool encoder_decoder = false;                 ///< what is_encoder_decoder must say
   std::span<const std::string_view> ignored{};  ///< keys of the class that no forward pass reads
 };
 
@@ -48,6 +49,7 @@ struct HfFamily {
 struct HfAlias {
   std::string_view name;
   std::string_view row;
+  bool runs = false;  ///< run computes it as it does the row
 };
 
 // One table per kind, none of them sorted.
@@ -55,7 +57,9 @@ struct HfAlias {
 [[nodiscard]] std::span<const HfFamily> rope_families() noexcept;
 [[nodiscard]] std::span<const HfFamily> layered_families() noexcept;
 [[nodiscard]] std::span<const HfFamily> latent_families() noexcept;
+[[nodiscard]] std::span<const HfFamily> mixture_families() noexcept;
 [[nodiscard]] std::span<const HfFamily> absolute_families() noexcept;
+[[nodiscard]] std::span<const HfFamily> encoder_families() noexcept;
 [[nodiscard]] std::span<const HfFamily> bias_families() noexcept;
 [[nodiscard]] std::span<const HfFamily> encoder_decoder_families() noexcept;
 [[nodiscard]] std::span<const HfAlias> hf_aliases() noexcept;
@@ -69,8 +73,8 @@ struct HfAlias {
 /// Positions of a config whose family is not known, by the keys that most families share.
 void finish_generic(Config& config, ModelSpec& spec, const HfFamily& family);
 
-/// Refuses what makes another kind of model of a decoder, and passes over transformers' own harmless keys.
-void refuse_other_kinds(Config& config);
+/// Refuses what makes another kind of model of the family's, and passes over transformers' own harmless keys.
+void refuse_other_kinds(Config& config, const HfFamily& family);
 
 /// Refuses keys that would change the result and that nobody read; returns a note for each other unread key.
 /// A tolerant config gets notes only, about keys that speak of what Locant states; `family` is whose they

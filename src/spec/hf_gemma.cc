@@ -2,8 +2,11 @@
 #include "spec/hf_gemma.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
+
+#include "spec/hf_dense.h"
 
 namespace locant {
 namespace {
@@ -11,11 +14,20 @@ namespace {
 void gemma_scales(Config& config, ModelSpec& spec) {
   scale_embedding(spec, std::sqrt(static_cast<double>(spec.hidden)), {});
   spec.embedding.scale_in_run_dtype = true;
+  config.ignore(std::array<std::string_view, 1>{"hidden_act"});  // hidden_activation counts
   read_softcaps(config, spec);
   if (const auto scalar = config.number({"query_pre_attn_scalar"})) {
     if (*scalar <= 0) config.fail("query_pre_attn_scalar", "a number above 0");
     set_attention_scale(spec, 1 / std::sqrt(*scalar));
   }
+}
+
+// Read backwards too, an encoder: nothing that run computes.
+void refuse_both_ways(Config& config, ModelSpec& spec) {
+  const Keys key = {"use_bidirectional_attention"};
+  if (!config.flag(key).value_or(false)) return;
+  if (!config.tolerant()) config.fail(*key.begin(), "false or absent (run computes causal models)");
+  for (AttentionSpec& attention : spec.attention) attention.bidirectional = true;
 }
 
 // global_head_dim, or what per_layer_config states for the first layer of full attention.
@@ -34,17 +46,19 @@ void finish_gemma2(Config& config, ModelSpec& spec, const HfFamily& family) {
   set_windows(config, spec, types);
   set_rotations(config, spec, family, types);
   gemma_scales(config, spec);
+  refuse_both_ways(config, spec);
+  offset_gains(spec);
 }
 
 void finish_gemma3(Config& config, ModelSpec& spec, const HfFamily& family) {
-  const std::int64_t period = config.integer({"sliding_window_pattern"}, 1).value_or(6);
+  const std::int64_t period =
+      config.integer({"sliding_window_pattern", "_sliding_window_pattern"}, 1).value_or(6);
   const LayerTypes types = read_layer_types(config, spec, {.period = period});
   set_windows(config, spec, types);
   set_local_rotations(config, spec, family, types, {.scaled = false, .theta = {"rope_local_base_freq"}});
   gemma_scales(config, spec);
-  if (config.flag({"use_bidirectional_attention"}).value_or(false)) {
-    for (AttentionSpec& attention : spec.attention) attention.bidirectional = true;
-  }
+  refuse_both_ways(config, spec);
+  offset_gains(spec);
 }
 
 void finish_gemma3n(Config& config, ModelSpec& spec, const HfFamily& family) {

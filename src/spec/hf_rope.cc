@@ -162,6 +162,10 @@ void copy_width(Config& config, Config* block, const RopeStyle& style, const Rop
   if (block != nullptr) {
     partial = block->number({"partial_rotary_factor"});
     if (partial) key = block->stated({"partial_rotary_factor"});
+    if (!key.empty() && config.has("partial_rotary_factor")) {
+      config.ignore(std::array{"partial_rotary_factor"sv});  // the block's wins, as in transformers
+      note_conflict(config, "partial_rotary_factor", *block, "partial_rotary_factor");
+    }
   }
   if (style.fixed_width) return set(slice.rotating, {});
   if (const auto width = config.integer(style.width, 1)) return set(*width, config.stated(style.width));

@@ -131,14 +131,9 @@ struct Unfollowed {
   std::array<std::string_view, 5> keys;
 };
 constexpr std::array kUnfollowed = {
-    Unfollowed{"gemma3_text", {"use_bidirectional_attention"}},
     Unfollowed{"gemma3n_text", {"altup_correct_scale"}},
     Unfollowed{"gemma4_text", {"attention_k_eq_v", "use_bidirectional_attention"}},
     Unfollowed{"glm_moe_dsa", {"indexer_rope_interleave"}},
-    Unfollowed{"granite", {"residual_multiplier"}},
-    Unfollowed{"granite_swa", {"residual_multiplier"}},
-    Unfollowed{"granitemoe", {"residual_multiplier"}},
-    Unfollowed{"granitemoehybrid", {"residual_multiplier"}},
     Unfollowed{"kimi_linear", {"attn_res_block_size"}},
     Unfollowed{"marian", {"share_encoder_decoder_embeddings"}},
     Unfollowed{"mbart", {"normalize_embedding"}},
@@ -149,7 +144,6 @@ constexpr std::array kUnfollowed = {
     Unfollowed{"minicpm3", {"scale_depth"}},
     Unfollowed{"minimax_m3_vl_text", {"index_local_blocks", "sparse_attention_config"}},
     Unfollowed{"molmo", {"embedding_size", "use_position_ids"}},
-    Unfollowed{"mpt", {"embedding_fraction"}},
     Unfollowed{"phi3small",
                {"blocksparse_num_local_blocks", "dense_attention_every_n_layers", "mup_attn_multiplier",
                 "mup_use_scaling"}},
@@ -223,15 +217,17 @@ Note judge_tolerantly(const Config& config, const HfFamily& family, const std::s
 
 }  // namespace
 
-void refuse_other_kinds(Config& config) {
+void refuse_other_kinds(Config& config, const HfFamily& family) {
   if (config.tolerant()) {
     config.ignore(std::array{"is_encoder_decoder"sv, "add_cross_attention"sv, "pruned_heads"sv,
                              "quantization_config"sv, "model_type"sv, "text_config"sv});
     config.ignore(kHarmless);
     return;
   }
-  config.require("is_encoder_decoder", false, "this family is a decoder");
-  config.require("add_cross_attention", false, "this family is a decoder");
+  config.require("is_encoder_decoder", family.encoder_decoder,
+                 family.encoder_decoder ? "this family is an encoder and a decoder"
+                                        : "this family is one stack of layers");
+  config.require("add_cross_attention", false, "cross-attention is no choice of this family");
   config.require("pruned_heads", Json::object(), "pruned heads change every shape");
   config.require("quantization_config", nullptr, "quantised Hugging Face checkpoints are not read");
   config.ignore(kHarmless);

@@ -24,6 +24,8 @@ transformers.utils.logging.disable_progress_bar()
 VOCAB = 997
 GAIN = 1.2
 FAMILIES = ("llama", "gpt2", "bloom", "xglm")
+# Buffers that a checkpoint holds because training changes them.
+LEARNED_BUFFERS = ("e_score_correction_bias", "final_logits_bias")
 # No end token unless a test sets one: a random model may choose any id at any time.
 _NO_SPECIALS = {"eos_token_id": None, "bos_token_id": None}
 _ROPE = {"rope_type": "default", "rope_theta": 123456.0}
@@ -77,10 +79,15 @@ def randomise(model: PreTrainedModel, seed: int) -> None:
                 noise = torch.randn(parameter.shape, generator=generator)
                 if parameter.ndim == 2:
                     parameter.copy_(noise * GAIN / fan_in(module, parameter) ** 0.5)
+                elif parameter.ndim == 3:  # one matrix an expert
+                    parameter.copy_(noise * GAIN / parameter.shape[1] ** 0.5)
                 elif name == "weight":
                     parameter.copy_(1 + 0.1 * noise)
                 else:
                     parameter.copy_(0.1 * noise)
+            for name, buffer in module.named_buffers(recurse=False):
+                if name in LEARNED_BUFFERS:
+                    buffer.copy_(0.1 * torch.randn(buffer.shape, generator=generator))
 
 
 @dataclass(frozen=True)

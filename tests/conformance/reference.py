@@ -6,6 +6,7 @@ Rows run alone, without padding: what a batch must equal. Recorded tensors have 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,11 @@ class Greedy:
     """Smallest distance of the best from the second best choice, of the largest logit."""
 
 
+def attention_of(config: dict[str, Any]) -> str:
+    """Of Falcon with ALiBi, eager adds the slopes twice in transformers 5.24: in the mask and to the scores."""
+    return "sdpa" if config["model_type"] == "falcon" and config.get("alibi") else "eager"
+
+
 @dataclass
 class Reference:
     _models: dict[Path, PreTrainedModel] = field(default_factory=dict)
@@ -45,8 +51,12 @@ class Reference:
 
     def model(self, path: Path) -> PreTrainedModel:
         if path not in self._models:
-            self._models[path] = transformers.AutoModelForCausalLM.from_pretrained(
-                path, dtype=torch.float32, attn_implementation="eager", local_files_only=True
+            config = json.loads((path / "config.json").read_text())
+            opener = transformers.AutoModelForCausalLM
+            if "text_config" in config:
+                opener = transformers.AutoModelForImageTextToText
+            self._models[path] = opener.from_pretrained(
+                path, dtype=torch.float32, attn_implementation=attention_of(config), local_files_only=True
             ).eval()
         return self._models[path]
 

@@ -58,23 +58,7 @@ def removing(key: str) -> Callable[[Config], None]:
 BAD_CONFIGS: dict[str, tuple[str, Callable[[Config], None], tuple[str, ...]]] = {
     "unknown model type": ("llama", setting("model_type", "lama"), ("model_type", "lama")),
     "no model type": ("llama", removing("model_type"), ("model_type",)),
-    "known to others only": ("llama", setting("model_type", "t5"), ("t5", "llama")),
-    "longrope": (
-        "llama",
-        setting(
-            "rope_parameters",
-            {
-                "rope_type": "longrope",
-                "rope_theta": 1e4,
-                "factor": 4.0,
-                "original_max_position_embeddings": 128,
-                "short_factor": [1.0] * 5,
-                "long_factor": [2.0] * 5,
-            },
-        ),
-        ("longrope",),
-    ),
-    "dynamic, v4 form": ("llama", setting("rope_scaling", {"type": "dynamic", "factor": 4.0}), ("dynamic",)),
+    "known to others only": ("llama", setting("model_type", "mamba2"), ("mamba2",)),
     "unknown rope type": ("llama", setting("rope_parameters.rope_type", "spiral"), ("rope_type", "spiral")),
     "misspelt theta inside": ("llama", setting("rope_parameters.rope_thet", 5e5), ("rope_thet", "500000")),
     "misspelt theta": ("llama", setting("rope_thet", 5e5), ("rope_thet", "500000")),

@@ -20,8 +20,25 @@ from gguf.quants import dequantize
 
 PATH = Path(__file__).resolve().parent / "gguf_golden.json"
 BLOCKS = 24
-KINDS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1")
-SCALES = {"Q8_0": 1, "Q4_0": 1, "Q4_1": 2}  # f16 values at the front of a block
+BIG_BLOCKS = 5  # of 256 elements
+MANY = 1 << 17  # elements, of which only a digest is kept
+PLAIN = ("F32", "F16", "BF16")
+# where the f16 values of a block stand
+SCALES = {
+    "Q8_0": (0,),
+    "Q4_0": (0,),
+    "Q4_1": (0, 2),
+    "Q5_0": (0,),
+    "Q5_1": (0, 2),
+    "Q2_K": (80, 82),
+    "Q3_K": (108,),
+    "Q4_K": (0, 2),
+    "Q5_K": (0, 2),
+    "Q6_K": (208,),
+    "IQ4_NL": (0,),
+    "IQ4_XS": (0,),
+    "MXFP4": (),
+}
 
 
 def types() -> list[dict[str, Any]]:
@@ -32,7 +49,8 @@ def types() -> list[dict[str, Any]]:
 def blocks_of(kind: gguf.GGMLQuantizationType, random: np.random.Generator) -> np.ndarray:
     """Random bytes; scales are finite: of both signs, zeros, subnormals and the largest among them."""
     elements, size = GGML_QUANT_SIZES[kind]
-    rows = random.integers(0, 256, (BLOCKS, size * (32 // elements if elements == 1 else 1)), dtype=np.uint8)
+    blocks = BIG_BLOCKS if elements > 32 else BLOCKS
+    rows = random.integers(0, 256, (blocks, size * (32 // elements if elements == 1 else 1)), dtype=np.uint8)
     corners = np.array([0x0000, 0x8000, 0x0001, 0x83FF, 0x7BFF, 0xFBFF, 0x0400, 0x3C00], dtype=np.uint16)
     if kind.name in ("F16", "F32", "BF16"):
         corners = np.append(corners, np.array([0x7C00, 0xFC00, 0x7E00, 0x7FC0], dtype=np.uint16))
@@ -41,23 +59,49 @@ def blocks_of(kind: gguf.GGMLQuantizationType, random: np.random.Generator) -> n
             halves = rows.view(np.uint16)
             rows.view(np.uint16)[:] = np.where((halves & 0x7C00) == 0x7C00, halves & 0xFE00, halves)
         return rows
-    for index in range(SCALES[kind.name]):
-        halves = random.integers(0, 0x7C00, BLOCKS, dtype=np.uint16) | (
-            random.integers(0, 2, BLOCKS, dtype=np.uint16) << np.uint16(15)
+    if kind.name == "MXFP4":
+        rows[:5, 0] = [0, 1, 2, 254, 255]
+    for index, at in enumerate(SCALES[kind.name]):
+        halves = random.integers(0, 0x7C00, blocks, dtype=np.uint16) | (
+            random.integers(0, 2, blocks, dtype=np.uint16) << np.uint16(15)
         )
-        halves[: len(corners)] = np.roll(corners, index)
-        rows[:, 2 * index : 2 * index + 2] = halves.view(np.uint8).reshape(BLOCKS, 2)
+        halves[: len(corners)] = np.roll(corners, index)[:blocks]
+        rows[:, at : at + 2] = halves.view(np.uint8).reshape(blocks, 2)
     return rows
 
 
 def values() -> list[dict[str, Any]]:
     random = np.random.default_rng(20)
     cases = []
-    for name in KINDS:
+    for name in (*PLAIN, *SCALES):
         kind = gguf.GGMLQuantizationType[name]
         rows = blocks_of(kind, random)
-        floats = dequantize(rows, kind).astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):
+            floats = dequantize(rows, kind).astype(np.float32, copy=False)
         cases.append({"type": name, "blocks": rows.tobytes().hex(), "floats": floats.tobytes().hex()})
+    return cases
+
+
+def digests() -> list[dict[str, Any]]:
+    """Sums over any bytes as blocks: of word i of the floats times 2 i + 1, modulo 2^64; every NaN is 0x7FC00000.
+
+    The bytes are splitmix64 from 0, little-endian.
+    """
+    cases = []
+    for name in SCALES:
+        kind = gguf.GGMLQuantizationType[name]
+        elements, size = GGML_QUANT_SIZES[kind]
+        length = MANY // elements * size
+        z = np.arange(1, length // 8 + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+        rows = z.view(np.uint8)[:length].reshape(-1, size).copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            floats = dequantize(rows, kind).reshape(-1)
+        words = np.where(np.isnan(floats), np.uint32(0x7FC00000), floats.view(np.uint32)).astype(np.uint64)
+        total = np.sum(words * (2 * np.arange(len(words), dtype=np.uint64) + np.uint64(1)), dtype=np.uint64)
+        cases.append({"type": name, "elements": MANY, "digest": f"{int(total):016x}"})
     return cases
 
 
@@ -107,7 +151,7 @@ def golden() -> dict[str, Any]:
         "floats": "little-endian f32 of gguf.quants.dequantize",
     }
     files = written(0) | written(2)
-    return {"provenance": provenance, "types": types(), "values": values(), "files": files}
+    return {"provenance": provenance, "types": types(), "values": values(), "digests": digests(), "files": files}
 
 
 def main() -> int:

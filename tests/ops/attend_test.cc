@@ -2,156 +2,17 @@
 // Attention against the double reference: heads over kv heads, widths, dtypes, lengths, ALiBi far out,
 // scores, chunks against the whole, threads, NaN kept where it belongs.
 #include <limits>
-#include <memory>
 #include <utility>
 
-#include "budgets.h"
-#include "kernels/targets_and_memory.h"
-#include "locant/ops.h"
-#include "reference/reference.h"
+#include "ops/attend_problem.h"
 
 namespace locant {
 namespace {
 
-using testing::Spread;
-
-struct Shape {
-  std::int64_t tokens = 1;
-  std::int64_t heads = 1;
-  std::int64_t kv_heads = 1;
-  std::int64_t width = 64;
-  std::int64_t value_width = 0;  // 0 = width
-  std::int64_t first_slot = 0;
-  DType keys = DType::f32;
-  DType values = DType::f32;
-  bool alibi = false;
-  std::int64_t start = 0;  // position of slot 0
-  double reach = 4;        // standard deviation of a score
-};
-
-std::size_t size(std::int64_t n) {
-  return static_cast<std::size_t>(n);
-}
-
-// One problem with its caches, as stored and as doubles.
-struct Problem {
-  explicit Problem(const Shape& shape_)
-      : shape(shape_), slots(shape.first_slot + shape.tokens), capacity(slots + 3), pool(1) {
-    if (shape.value_width == 0) shape.value_width = shape.width;
-    testing::Random random(static_cast<std::uint64_t>(shape.heads * 1000 + shape.width + shape.tokens));
-    q.resize(size(shape.tokens * shape.heads * shape.width));
-    for (float& x : q) x = static_cast<float>(shape.reach) * random.next();
-    k.resize(size(slots * shape.kv_heads * shape.width));
-    v.resize(size(slots * shape.kv_heads * shape.value_width));
-    for (float& x : k) x = random.next();
-    for (float& x : v) x = random.next();
-    keys = cache(shape.keys, shape.width, key_memory);
-    values = cache(shape.values, shape.value_width, value_memory);
-    store({.x = {k.data(), {slots, shape.kv_heads, shape.width}}, .cache = keys}, pool);
-    store({.x = {v.data(), {slots, shape.kv_heads, shape.value_width}}, .cache = values}, pool);
-    for (std::int64_t h = 0; h < shape.heads; ++h) {
-      slopes.push_back(static_cast<float>(
-          std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(shape.heads))));
-    }
-    for (std::int64_t s = 0; s < slots; ++s) key_positions.push_back(shape.start + s);
-    query_positions.assign(key_positions.end() - shape.tokens, key_positions.end());
-  }
-
-  CacheTensor cache(DType dtype, std::int64_t width, std::vector<std::uint8_t>& memory) const {
-    memory.assign(size(shape.kv_heads * capacity * width) * size_of(dtype), 0xFF);  // NaN beyond the slots
-    return {
-        .data = memory.data(), .dtype = dtype, .heads = shape.kv_heads, .capacity = capacity, .width = width};
-  }
-
-  [[nodiscard]] float scale() const { return 1.0f / std::sqrt(static_cast<float>(shape.width)); }
-
-  AttendCall call(View<float, 3> out) {
-    AttendCall c{.q = {q.data(), {shape.tokens, shape.heads, shape.width}},
-                 .keys = keys,
-                 .values = values,
-                 .first_slot = shape.first_slot,
-                 .scale = scale(),
-                 .out = out};
-    if (shape.alibi) {
-      c.slopes = {slopes.data(), {shape.heads}};
-      c.query_positions = {query_positions.data(), {shape.tokens}};
-      c.key_positions = {key_positions.data(), {slots}};
-    }
-    return c;
-  }
-
-  [[nodiscard]] std::vector<float> run(ThreadPool& on) {
-    std::vector<float> out(size(shape.tokens * shape.heads * shape.value_width));
-    const AttendCall c = call({out.data(), {shape.tokens, shape.heads, shape.value_width}});
-    attend({&c, 1}, on);
-    return out;
-  }
-
-  // The reference reads what the cache holds, so that storage is not part of the error.
-  static std::vector<double> stored(const CacheTensor& c, std::int64_t slots) {
-    std::vector<double> values;
-    for (std::int64_t g = 0; g < c.heads; ++g) {
-      for (std::int64_t i = 0; i < slots * c.width; ++i) {
-        const std::int64_t at = g * c.capacity * c.width + i;
-        if (c.dtype == DType::f32) values.push_back(testing::wide(static_cast<const float*>(c.data)[at]));
-        if (c.dtype == DType::f16) values.push_back(testing::wide(static_cast<const Half*>(c.data)[at]));
-        if (c.dtype == DType::bf16) values.push_back(testing::wide(static_cast<const BFloat16*>(c.data)[at]));
-      }
-    }
-    return values;
-  }
-
-  struct Truth {
-    std::vector<double> q, k, v, slopes, out;
-    reference::Attention attention;
-    double largest = 0;
-  };
-  [[nodiscard]] std::unique_ptr<Truth> truth() const {
-    auto t = std::make_unique<Truth>();
-    t->q.assign(q.begin(), q.end());
-    t->k = stored(keys, slots);
-    t->v = stored(values, slots);
-    t->slopes.assign(slopes.begin(), slopes.end());
-    t->attention = {.q = {t->q.data(), {shape.tokens, shape.heads, shape.width}},
-                    .keys = {t->k.data(), {shape.kv_heads, slots, shape.width}},
-                    .values = {t->v.data(), {shape.kv_heads, slots, shape.value_width}},
-                    .first_slot = shape.first_slot,
-                    .scale = testing::wide(scale())};
-    if (shape.alibi) {
-      t->attention.slopes = {t->slopes.data(), {shape.heads}};
-      t->attention.query_positions = {query_positions.data(), {shape.tokens}};
-      t->attention.key_positions = {key_positions.data(), {slots}};
-    }
-    t->out.resize(size(shape.tokens * shape.heads * shape.value_width));
-    reference::attend(t->attention, {t->out.data(), {shape.tokens, shape.heads, shape.value_width}});
-    for (const double x : t->v) t->largest = std::max(t->largest, std::abs(x));
-    return t;
-  }
-
-  Shape shape;
-  std::int64_t slots;
-  std::int64_t capacity;
-  ThreadPool pool;
-  std::vector<float> q, k, v, slopes;
-  std::vector<std::uint8_t> key_memory, value_memory;
-  CacheTensor keys, values;
-  std::vector<std::int64_t> query_positions, key_positions;
-};
-
-void expect_reference(const Shape& shape) {
-  SCOPED_TRACE(::testing::Message() << shape.tokens << " tokens, " << shape.heads << "/" << shape.kv_heads
-                                    << " heads x " << shape.width << ", first slot " << shape.first_slot
-                                    << ", alibi " << shape.alibi);
-  Problem p(shape);
-  const auto truth = p.truth();
-  testing::on_every_target([&] {
-    const std::vector<float> out = p.run(p.pool);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      ASSERT_LE(std::abs(testing::wide(out[i]) - truth->out[i]), budgets::kAttend * truth->largest)
-          << "element " << i;
-    }
-  });
-}
+using testing::expect_reference;
+using testing::size;
+using Problem = testing::AttendProblem;
+using Shape = testing::AttendShape;
 
 TEST(Attend, HeadsOverKvHeadsAndWidths) {
   for (const auto& [heads, kv_heads] : {std::pair{9, 3}, {5, 5}, {5, 1}, {7, 1}, {1, 1}, {12, 2}, {71, 1}}) {

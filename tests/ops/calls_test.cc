@@ -127,6 +127,33 @@ TEST_F(Calls, InverseUndoesRotation) {
   }
 }
 
+TEST_F(Calls, NormsWithoutGainAreThoseWithOnes) {
+  const std::vector<float> x = numbers(3 * 37, 14);
+  const std::vector<float> ones(37, 1.0f);
+  const std::vector<float> bias = numbers(37, 15);
+  testing::on_every_target([&] {
+    for (const NormKind kind : {NormKind::rms, NormKind::layer}) {
+      std::vector<float> with(x.size());
+      std::vector<float> without(x.size());
+      NormCall call{.kind = kind,
+                    .x = {x.data(), {3, 37}},
+                    .bias = {bias.data(), {37}},
+                    .out = {without.data(), {3, 37}}};
+      normalize(call, pool);
+      call.gain = {ones.data(), {37}};
+      call.out = {with.data(), {3, 37}};
+      normalize(call, pool);
+      ASSERT_EQ(with, without);
+    }
+  });
+}
+
+TEST_F(Calls, NamesOfRouterScores) {
+  EXPECT_EQ(name_of(RouterScore::softmax), "softmax");
+  EXPECT_EQ(name_of(RouterScore::softmax_chosen), "softmax_chosen");
+  EXPECT_EQ(name_of(RouterScore::sigmoid), "sigmoid");
+}
+
 TEST_F(Calls, EmptyCallsDoNothing) {
   const std::vector<float> w = numbers(12, 6);
   embed({.ids = {}, .table = matrix(View<const float, 2>(w.data(), {3, 4})), .out = {nullptr, {0, 4}}}, pool);

@@ -214,7 +214,6 @@ TEST_F(Rules, Normalize) {
             }),
             "normalize: x is [2,0], expected at least one column");
   EXPECT_EQ(with([&](auto& c) { c.gain = {b.data(), {7}}; }), "normalize: gain is [7], expected [width=8]");
-  EXPECT_EQ(with([&](auto& c) { c.gain = {}; }), "normalize: gain is [0], expected [width=8]");
   EXPECT_EQ(with([&](auto& c) {
               c.gain = {b.data(), {8}, {2}};
             }),
@@ -245,6 +244,16 @@ TEST_F(Rules, Activate) {
             }),
             "activate: up is [2,7], expected [tokens=2, width=8]");
   EXPECT_EQ(with([&](auto& c) { c.up = {nullptr, {2, 8}}; }), "activate: up is [2,8] without data");
+  EXPECT_EQ(with([&](auto& c) {
+              c.activation = Activation::clamped_swiglu;
+              c.up = {};
+            }),
+            "activate: clamped_swiglu needs up");
+  EXPECT_EQ(with([&](auto& c) {
+              c.activation = Activation::clamped_swiglu;
+              c.limit = 0;
+            }),
+            "activate: limit is 0, expected above 0");
   EXPECT_EQ(with([&](auto& c) {
               c.x = {out.data() + 1, {2, 8}};
             }),
@@ -374,7 +383,7 @@ TEST_F(Rules, Attend) {
   EXPECT_EQ(spec_error(with([&](auto& c) {
               c.key_positions = {positions.data(), {5}};
             })),
-            "attend: positions are given without slopes, expected both or none");
+            "attend: positions are given without slopes or relative, expected both or none");
   EXPECT_EQ(spec_error(with([&](auto& c) { c.q = {out.data() + 16, {2, 4, 8}}; })), "attend: out overlaps q");
   EXPECT_EQ(spec_error(with([&](auto& c) { c.values.data = out.data() + 16; })),
             "attend: out overlaps the cache");

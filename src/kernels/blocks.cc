@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of blocks to f32: a span is unpacked to whole numbers and scales, then multiplied out.
+#include "kernels/blocks.h"
+
+#include "kernels/targets-inl.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/blocks.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/blocks-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace locant::kernels::HWY_NAMESPACE {
+
+// write(vector, i) for every vector of the row's values.
+template <class Write>
+HWY_INLINE void each_of_row(const void* row, GgmlType type, std::int64_t count, Write write) {
+  const auto* bytes = static_cast<const std::uint8_t*>(row);
+  constexpr auto kMost = static_cast<std::int64_t>(kSpan);
+  const std::int64_t step = kMost / block_elements(type) * block_bytes(type);
+  Span span;
+  with_groups(type, [&](auto groups) {
+    for (std::int64_t done = 0; done < count; done += kMost, bytes += step) {
+      const std::size_t part = index(HWY_MIN(count - done, kMost));
+      unpack(type, bytes, part, span);
+      each_value<decltype(groups)>(span, part,
+                                   [&](std::size_t i, V values) { write(index(done) + i, values); });
+    }
+  });
+}
+
+void ReadBlocks(const void* row, GgmlType type, std::int64_t count, float factor, float* out) {
+  const F d;
+  const V f = hn::Set(d, factor);
+  each_of_row(row, type, count, [&](std::size_t i, V values) { hn::StoreU(hn::Mul(values, f), d, out + i); });
+}
+
+void AddBlocks(const void* row, GgmlType type, std::int64_t count, float* out) {
+  const F d;
+  each_of_row(row, type, count, [&](std::size_t i, V values) {
+    hn::StoreU(hn::Add(hn::LoadU(d, out + i), values), d, out + i);
+  });
+}
+
+}  // namespace locant::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace locant::kernels {
+bool is_unpacked(GgmlType type) noexcept {
+  switch (type) {
+    case GgmlType::q4_0:
+    case GgmlType::q4_1:
+    case GgmlType::q5_0:
+    case GgmlType::q5_1:
+    case GgmlType::q8_0:
+    case GgmlType::q2_k:
+    case GgmlType::q3_k:
+    case GgmlType::q4_k:
+    case GgmlType::q5_k:
+    case GgmlType::q6_k:
+    case GgmlType::iq4_nl:
+    case GgmlType::iq4_xs:
+    case GgmlType::mxfp4:
+      return true;
+    default:
+      return false;
+  }
+}
+HWY_EXPORT(ReadBlocks);
+HWY_EXPORT(AddBlocks);
+void read_blocks(const void* row, GgmlType type, std::int64_t count, float factor, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(ReadBlocks)(row, type, count, factor, out);
+}
+void add_blocks(const void* row, GgmlType type, std::int64_t count, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(AddBlocks)(row, type, count, out);
+}
+}  // namespace locant::kernels
+#endif
