@@ -25,9 +25,11 @@ TEST(Utf8Stream, TheSameTextHoweverItIsCut) {
   for (std::size_t first = 0; first <= text.size(); ++first) {
     for (std::size_t second = first; second <= text.size(); ++second) {
       Utf8Stream stream;
-      std::string got = stream.add(text.substr(0, first)) + stream.add(text.substr(first, second - first));
+      std::string got = stream.add(text.substr(0, first));
+      got += stream.add(text.substr(first, second - first));
       got += stream.add(text.substr(second));
-      EXPECT_EQ(got + stream.finish(), text);
+      got += stream.finish();
+      EXPECT_EQ(got, text);
     }
   }
 }
