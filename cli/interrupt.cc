@@ -6,9 +6,8 @@
 namespace locant::cli {
 namespace {
 
-/// A signal handler reaches nothing but this.
 std::atomic<bool>& raised() noexcept {
-  static std::atomic<bool> flag{false};
+  static std::atomic<bool> flag{false};  // a signal handler reaches nothing else
   return flag;
 }
 

@@ -498,7 +498,9 @@ def open_tokenizer(model: str) -> tuple[Tokenizer | None, str]:
     """
 
 def gguf_values(path: str, prefix: str) -> dict[str, Any]:
-    """The metadata of a .gguf file under a prefix, by the rest of their keys."""
+    """
+    The metadata of a .gguf file under a prefix, by the rest of their keys.
+    """
 
 class Session:
     """The caches of a batch of rows. One call at a time."""

@@ -124,7 +124,9 @@ def _byte_pairs(keys: Mapping[str, Any]) -> Any:
     pre = keys.get("pre", "default")
     if pre not in SPLITS:
         known = ", ".join(sorted(SPLITS))
-        raise SpecError(f"text: tokenizer.ggml.pre is a pre-tokenizer that locant knows ({known}), got {pre}; use --ids")
+        raise SpecError(
+            f"text: tokenizer.ggml.pre is a pre-tokenizer that locant knows ({known}), got {pre}; use --ids"
+        )
     merges: list[tuple[str, str]] = []
     for merge in _required(keys, "merges"):
         left, space, right = merge.partition(" ")

@@ -93,7 +93,7 @@ std::string charsmap_of(const Keys& keys) {
   return bytes;
 }
 
-SpecialFrame frame_of(const Keys& keys, std::size_t vocab, SpecialFrame otherwise) {
+SpecialFrame frame_of(const Keys& keys, std::size_t vocab, const SpecialFrame& otherwise) {
   const std::optional<std::int64_t> bos = keys.id("bos_token_id", 1, vocab);
   const std::optional<std::int64_t> eos = keys.id("eos_token_id", 2, vocab);
   SpecialFrame frame;

@@ -62,6 +62,9 @@ def test_words_in_comments_and_strings_are_no_calls(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------
 # No mutable globals
 
+# A handler of signals has nothing else to write to; the line says so.
+HANDLER = "// a signal handler reaches nothing else"
+
 STATEMENT = re.compile(r"[^;{}]*[;{}]")
 HARMLESS = re.compile(
     r"^(using|typedef|namespace|template|struct|class|enum|union|friend|static_assert|extern|concept|public|private)\b"
@@ -71,6 +74,7 @@ HARMLESS = re.compile(
 def mutable_globals(root: Path) -> list[str]:
     found = []
     for path in files(root, "src", "include", "cli"):
+        raw = path.read_text().splitlines()
         code = re.sub(
             r"^\s*#(?:[^\n\\]|\\\n|\\.)*",
             lambda m: "\n" * m.group(0).count("\n"),
@@ -81,7 +85,10 @@ def mutable_globals(root: Path) -> list[str]:
             rest = match.group("rest")
             if match.group(1) == "static" and re.search(r"\bconst\b|\bconstexpr\b|\(", rest):
                 continue  # a constant, or a function
-            found.append(f"{place(root, path, code.count(chr(10), 0, match.start()) + 1)}: static mutable state")
+            line = code.count("\n", 0, match.start()) + 1
+            if "std::atomic" in rest and HANDLER in raw[line - 1]:
+                continue
+            found.append(f"{place(root, path, line)}: static mutable state")
         found += [f"{place(root, path, line)}: mutable global" for line in namespace_variables(code)]
     return found
 
