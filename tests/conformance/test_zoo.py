@@ -29,7 +29,7 @@ ROWS = ("gemma3", "falcon rw", "phi3 longrope", "mpt", "opt", "cohere2", "mistra
 
 
 def cases(dtypes: tuple[str, ...] = tuple(DTYPES)) -> list[object]:
-    chosen = []
+    chosen: list[object] = []
     for name in CASES:
         for dtype in dtypes:
             always = name in (ALWAYS if dtype == "f32" else ALWAYS_BF16)
