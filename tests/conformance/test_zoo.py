@@ -41,7 +41,7 @@ ROWS = (
 
 
 def cases(dtypes: tuple[str, ...] = tuple(DTYPES)) -> list[object]:
-    chosen = []
+    chosen: list[object] = []
     for name in CASES:
         for dtype in dtypes:
             always = name in (ALWAYS if dtype == "f32" else ALWAYS_BF16)
