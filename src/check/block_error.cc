@@ -82,7 +82,7 @@ Group group_of(GgmlType type, const std::byte* block, int element) noexcept {
     }
     case GgmlType::q6_k: {
       const double d = magnitude(block + 208);
-      const int scale = static_cast<std::int8_t>(block[192 + sixteen]);
+      const double scale = static_cast<std::int8_t>(block[192 + sixteen]);
       return {.step = d * std::abs(scale), .d = d, .steps = 1, .largest = 32};
     }
     case GgmlType::iq4_xs: {
