@@ -18,7 +18,7 @@ from budgets import assert_within, budget, difference
 from command import Locant, ids_text
 from models import random_ids
 from zoo import CONTINUED, DTYPES, TOKENS, Zoo
-from zoo_encoder_decoders import ENCODER_DECODERS
+from zoo_encoder_decoders import ENCODER_DECODERS, PairZoo
 
 F32 = NDArray[np.float32]
 ALWAYS = {"t5", "t5 gated", "bart", "mbart", "marian", "m2m_100"}
@@ -69,7 +69,7 @@ def cases() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
-    return Zoo(tmp_path_factory.mktemp("pairs"), ENCODER_DECODERS)
+    return PairZoo(tmp_path_factory.mktemp("pairs"), ENCODER_DECODERS)
 
 
 @pytest.fixture(scope="module")
