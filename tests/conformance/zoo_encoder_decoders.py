@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from transformers import AutoModelForSeq2SeqLM
+import torch
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
-from zoo import Case, Keys
+from zoo import Case, Keys, Zoo
 
 # heads of 14, where hidden / heads is 12; distances past the last bucket
 T5: Keys = {
@@ -39,3 +40,15 @@ ENCODER_DECODERS: dict[str, Case] = {
     "m2m_100": pair("m2m_100", {**BART, "scale_embedding": True}),
     "m2m_100 pad 7": pair("m2m_100", {**BART, "pad_token_id": 7}, of="m2m_100"),
 }  # fmt: skip
+
+
+class PairZoo(Zoo):
+    """T5 does not scale its scores: queries are drawn smaller, as its class draws them."""
+
+    def build(self, name: str) -> PreTrainedModel:
+        model = super().build(name)
+        with torch.no_grad():
+            for place, weight in model.named_parameters():
+                if place.endswith(("SelfAttention.q.weight", "EncDecAttention.q.weight")):
+                    weight.mul_(model.config.d_kv**-0.5)
+        return model
