@@ -171,6 +171,15 @@ void count_due(Pass& pass) {
   }
 }
 
+void mark_short_rows(Pass& pass, const StackPositions& positions, const Recipe& recipe) {
+  for (std::int64_t row = 0; row < pass.rows; ++row) {
+    std::int64_t seen = pass.past[static_cast<std::size_t>(row)];
+    for (std::int64_t token = 0; token < pass.tokens; ++token)
+      seen += pass.content[pass.at(row, token)] ? 1 : 0;
+    pass.too_short.push_back(seen < pass.seen && plan(positions, recipe, {.seen = seen}) != *pass.plan);
+  }
+}
+
 void read_stated(Pass& pass) {
   const TensorRef stated = pass.find(names::kPositionIds);
   if (stated.data == nullptr) return;
@@ -345,7 +354,10 @@ Evidence gather(const CheckQuery& query) {
     count_vision(evidence, *trace);
     const StackPositions* const positions = evidence.positions(*trace);
     if (positions == nullptr) continue;
-    for (Pass& pass : trace->passes) pass.plan = plan(*positions, *evidence.recipe, {.seen = pass.seen});
+    for (Pass& pass : trace->passes) {
+      pass.plan = plan(*positions, *evidence.recipe, {.seen = pass.seen});
+      mark_short_rows(pass, *positions, *evidence.recipe);
+    }
     follow_shifts(*trace);
   }
   return evidence;

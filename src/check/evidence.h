@@ -65,9 +65,15 @@ struct Pass {
   std::vector<std::int64_t> stated;    ///< [axes, B, T] the recorded position_ids
   std::int64_t seen = 0;               ///< tokens of the longest row, this pass included
   std::optional<Plan> plan;            ///< in force in this pass; nothing without a spec
+  /// [B] the row is too short for that plan, where the plan follows the length: a runtime may take one for
+  /// the batch or let a row be what it is alone. Its rotation is not judged.
+  std::vector<bool> too_short;
 
   [[nodiscard]] TensorRef find(std::string_view name) const {
     return recorded(*trace, prefix + std::string(name));
+  }
+  [[nodiscard]] bool is_short(std::int64_t row) const {
+    return !too_short.empty() && too_short[static_cast<std::size_t>(row)];
   }
   [[nodiscard]] std::size_t at(std::int64_t row, std::int64_t token) const {
     return static_cast<std::size_t>(row * tokens + token);

@@ -42,14 +42,21 @@ std::int64_t same_until(const Evidence& evidence) {
 }
 
 /// Why positions p and p + c may give other logits; empty where they must not.
-std::string not_relative(const Plan& plan, const std::vector<AttentionSpec>& attention) {
+std::string not_relative(const Plan& plan, const ModelSpec& spec, const Recipe& recipe) {
+  if (const QkNormSpec& norm = spec.block.qk_norm;
+      norm.kind != QkNorm::none && norm.after_rotation && norm.norm.gain) {
+    return "the model multiplies rotated channels by gains of their own";
+  }
   for (const PositionEmbedding& embedding : plan.embedding) {
     if (embedding.form != EmbeddingForm::token_types) return "the plan adds positions to the token state";
   }
   for (const LayerPositions& kind : plan.kinds) {
     if (kind.query_scale) return "the plan scales queries by their position";
+    const bool rounded = kind.bias && kind.bias->scale_order == ScaleOrder::before_scale &&
+                         recipe.has(Quirk::slopes_bf16_before_scale);
+    if (rounded) return "the recipe rounds slope times position to bf16";
   }
-  for (const AttentionSpec& one : attention) {
+  for (const AttentionSpec& one : spec.attention) {
     if (one.kind == AttentionKind::chunk) return "the plan cuts attention into chunks by position";
   }
   return {};
@@ -74,7 +81,7 @@ void read_plan(const Evidence& evidence, LiveQuestion& ask) {
     ask.not_relative = "the recipe refuses the mechanism, nothing is promised";
     return;
   }
-  ask.not_relative = not_relative(*plan, spec.attention);
+  ask.not_relative = not_relative(*plan, spec, *evidence.recipe);
   const auto adds = [](const PositionEmbedding& one) { return one.form != EmbeddingForm::token_types; };
   ask.absolute = std::any_of(plan->embedding.begin(), plan->embedding.end(), adds);
   ask.marks =

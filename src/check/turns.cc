@@ -22,7 +22,7 @@ Turns turns_of(const Pass& pass, const Values& before, const Values& after, cons
   double total = 0;
   for (std::int64_t row = 0; row < pass.rows; ++row) {
     for (std::int64_t token = 0; token < pass.tokens; ++token) {
-      if (!pass.content[pass.at(row, token)]) continue;
+      if (!pass.content[pass.at(row, token)] || pass.is_short(row)) continue;
       turns.row.push_back(row);
       turns.token.push_back(token);
       const auto base = static_cast<std::size_t>(((row * pass.tokens) + token) * heads * width);
@@ -113,7 +113,7 @@ std::vector<Turns> turns_of_tables(const Pass& pass, const Values& cos, const Va
     turns.pairs = pairs;
     for (std::int64_t row = 0; row < pass.rows; ++row) {
       for (std::int64_t token = 0; token < pass.tokens; ++token) {
-        if (!pass.content[pass.at(row, token)]) continue;
+        if (!pass.content[pass.at(row, token)] || pass.is_short(row)) continue;
         turns.row.push_back(row);
         turns.token.push_back(token);
         for (std::int64_t p = 0; p < pairs; ++p) {

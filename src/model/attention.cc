@@ -2,6 +2,9 @@
 // Self-attention: q, k and v from one or three matrices, their norms, rotation and factors, the cache, and
 // what each kind of layer sees; attention to an encoder's answer.
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "model/blocks.h"
 
@@ -262,6 +265,37 @@ class SelfAttention {
   Heads heads_;
 };
 
+// The word of a config's layer_types for the layers of a kind.
+std::string_view layer_type(const StackModel& stack, std::size_t kind) {
+  for (std::size_t layer = 0; layer < stack.plan.layers.size(); ++layer) {
+    if (stack.plan.layers[layer] != static_cast<std::int64_t>(kind)) continue;
+    const AttentionKind seen = stack.attention[layer].kind;
+    return seen == AttentionKind::window  ? "sliding_attention"
+           : seen == AttentionKind::chunk ? "chunked_attention"
+                                          : "full_attention";
+  }
+  return {};
+}
+
+// One kind of table has the plain name; several are told apart by the word of their layers, the first of
+// each word is kept.
+void record_rotation_tables(const Step& step) {
+  const auto& kinds = step.stack.plan.kinds;
+  const auto rotates = [](const LayerPositions& kind) { return kind.rotation.has_value(); };
+  const bool several = std::count_if(kinds.begin(), kinds.end(), rotates) > 1;
+  std::vector<std::string_view> recorded;
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    if (!rotates(kinds[kind])) continue;
+    const std::string_view word = layer_type(step.stack, kind);
+    if (std::find(recorded.begin(), recorded.end(), word) != recorded.end()) continue;
+    recorded.push_back(word);
+    step.record(several ? trace_names::rope_cos(word) : std::string(trace_names::kRopeCos),
+                step.work.cos[kind].rows(0, step.tokens));
+    step.record(several ? trace_names::rope_sin(word) : std::string(trace_names::kRopeSin),
+                step.work.sin[kind].rows(0, step.tokens));
+  }
+}
+
 }  // namespace
 
 void build_rotation_tables(const Step& step) {
@@ -276,10 +310,8 @@ void build_rotation_tables(const Step& step) {
                      step.work.cos[kind].rows(segment.first, segment.tokens),
                      step.work.sin[kind].rows(segment.first, segment.tokens));
     }
-    if (kind != 0) continue;
-    step.record(trace_names::kRopeCos, step.work.cos[kind].rows(0, step.tokens));
-    step.record(trace_names::kRopeSin, step.work.sin[kind].rows(0, step.tokens));
   }
+  if (step.trace != nullptr) record_rotation_tables(step);
 }
 
 void attend_self(const Step& step, std::int64_t index, View<const float, 2> x) {
@@ -293,6 +325,7 @@ void attend_encoded(const Step& step, std::int64_t index, View<const float, 2> x
   const View<float, 3> heads = heads_of(q, step.stack.heads, step.spec.head_dim);
   const View<float, 3> mixed =
       heads_of(step.work.mixed.rows(0, step.tokens), step.stack.heads, step.spec.head_dim);
+  if (step.trace != nullptr) step.trace->record(cross_name(index, "q"), View<const float, 3>(heads));
   const AttentionSpec& facts = step.spec.others.back().attention[static_cast<std::size_t>(index)];
   step.work.attends.clear();
   for (const Segment& segment : step.pass.segments) {

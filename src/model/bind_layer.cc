@@ -237,8 +237,7 @@ class LayerBinder {
     ExpertWeights weights;
     weights.router = places_.linear(name(names.router), spec.count, spec_.hidden, spec.router_bias);
     if (spec.correction)
-      weights.correction =
-          places_.tensors.vector(name(names.correction), {{spec.count}, {1, spec.count}});
+      weights.correction = places_.tensors.vector(name(names.correction), {{spec.count}, {1, spec.count}});
     weights.experts = names.layout == ExpertLayout::separate ? separate_experts() : stacked_experts();
     if (spec.shared_width > 0) {
       const auto shared = [&](std::size_t part) {

@@ -62,6 +62,11 @@ constexpr FamilyWeights latent(std::string_view family) {
   return row;
 }
 
+constexpr FamilyWeights guessing_ahead(FamilyWeights row) {
+  row.guesses_ahead = true;
+  return row;
+}
+
 constexpr FamilyWeights ernie() {
   FamilyWeights row = mixture("ernie4_5_moe", experts("mlp.shared_experts."));
   row.experts.correction = "mlp.moe_statics.e_score_correction_bias";
@@ -99,9 +104,9 @@ constexpr FamilyWeights llama4() {
 
 constexpr std::array kRows = {
     latent("deepseek_v2"),
-    latent("deepseek_v3"),
+    guessing_ahead(latent("deepseek_v3")),
     ernie(),
-    mixture("glm4_moe", experts("mlp.shared_experts.")),
+    guessing_ahead(mixture("glm4_moe", experts("mlp.shared_experts."))),
     gpt_oss(),
     mixture("granitemoe", {.router = "block_sparse_moe.router.layer",
                            .experts = "block_sparse_moe.",

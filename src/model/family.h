@@ -117,6 +117,8 @@ struct FamilyWeights {
   std::string_view encoder_gate{};
   std::string_view encoder_up{};
   std::string_view encoder_down{};
+  /// Layers past the count are there to guess further tokens (DeepSeek-V3, GLM-4.5) and not run.
+  bool guesses_ahead = false;
   LinearLayout linear = LinearLayout::out_in;
   std::span<const std::string_view> not_weights{};  ///< endings of buffers that old checkpoints carry
   std::span<const std::string_view> not_ours{};     ///< beginnings of the towers of other media

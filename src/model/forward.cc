@@ -89,7 +89,12 @@ class Block {
   void cross() {
     const View<const float, 2> read = read_normed(block_.attention.before, layer_.cross_norm);
     attend_encoded(step_, index_, read);
-    linear(step_, layer_.cross.out, step_.work.mixed.rows(0, step_.tokens), step_.state, Write::add);
+    const View<float, 2> mixed = step_.work.mixed.rows(0, step_.tokens);
+    if (step_.trace != nullptr) {
+      linear(step_, layer_.cross.out, mixed, step_.branch);
+      step_.record(cross_name(index_, "out"), step_.branch);
+    }
+    linear(step_, layer_.cross.out, mixed, step_.state, Write::add);
     norm_sum(block_.attention.sum, layer_.cross_norm);
   }
 

@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "core/convert.h"
@@ -30,6 +33,19 @@ void read_row(const Matrix& matrix, std::int64_t row, float* out) {
   } else {
     convert_row(row_at(matrix, row), matrix.dtype, out, DType::f32, matrix.columns);
   }
+}
+
+// "model.layers.61.eh_proj.weight" of a model with 61 layers or fewer.
+bool is_of_later_layer(std::string_view name, const FamilyWeights& names, std::int64_t layers) {
+  for (const std::string_view prefix : names.prefixes) {
+    if (!name.starts_with(prefix) || !name.substr(prefix.size()).starts_with(names.layers)) continue;
+    const std::string_view rest = name.substr(prefix.size() + names.layers.size());
+    std::int64_t index = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
+    if (error == std::errc() && end != rest.data() + rest.size() && *end == '.' && index >= layers)
+      return true;
+  }
+  return false;
 }
 
 bool is_weight(const SourceTensor& tensor) noexcept {
@@ -206,7 +222,8 @@ void Tensors::refuse_leftovers(const std::set<std::string, std::less<>>& passed_
     return std::any_of(names.not_weights.begin(), names.not_weights.end(),
                        [&](std::string_view ending) { return name.ends_with(ending); }) ||
            std::any_of(names.not_ours.begin(), names.not_ours.end(),
-                       [&](std::string_view beginning) { return name.starts_with(beginning); });
+                       [&](std::string_view beginning) { return name.starts_with(beginning); }) ||
+           (names.guesses_ahead && is_of_later_layer(name, names, spec_.layers));
   };
   for (const SourceTensor& tensor : weights_.source.tensors) {
     if (taken_.contains(tensor.name) || passed_over.contains(tensor.name) || passes(tensor.name)) continue;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/trace_pass.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -51,6 +53,10 @@ float bias_at(const AttendCall& call, std::int64_t head, std::int64_t t, std::in
 }
 
 }  // namespace
+
+std::string cross_name(std::int64_t layer, std::string_view what) {
+  return fmt::format("layers.{}.cross.{}", layer, what);
+}
 
 TracePass::TracePass(TraceSink& sink, const Batch& batch, std::string prefix)
     : sink_(sink),

@@ -17,6 +17,9 @@ namespace locant {
 
 enum class CacheHalf : std::uint8_t { keys, values };
 
+/// "layers.3.cross.q": attention to the encoder's answer.
+[[nodiscard]] std::string cross_name(std::int64_t layer, std::string_view what);
+
 class TracePass {
  public:
   struct Batch {
