@@ -16,8 +16,8 @@ from transformers import AutoModelForSeq2SeqLM
 
 from budgets import assert_within, budget, difference
 from command import Locant, ids_text
+from family_zoo import CONTINUED, DTYPES, TOKENS, Zoo
 from models import random_ids
-from zoo import CONTINUED, DTYPES, TOKENS, Zoo
 from zoo_encoder_decoders import ENCODER_DECODERS, PairZoo
 
 F32 = NDArray[np.float32]

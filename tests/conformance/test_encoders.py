@@ -15,8 +15,8 @@ from transformers import AutoModel, AutoModelForMaskedLM
 
 from budgets import assert_within, budget, difference
 from command import Locant
+from family_zoo import DTYPES, TOKENS, Zoo
 from models import random_ids
-from zoo import DTYPES, TOKENS, Zoo
 from zoo_encoders import ENCODERS
 
 F32 = NDArray[np.float32]

@@ -13,9 +13,9 @@ import torch
 
 from budgets import assert_within
 from command import Locant
+from family_zoo import TOKENS, Case, Zoo
 from gguf_convert import Keys, convert
 from models import random_ids
-from zoo import TOKENS, Case, Zoo
 from zoo_decoders import DECODERS, EVEN, GPT, MPT, WIDE
 from zoo_encoder_decoders import T5, pair
 from zoo_encoders import BERT, masked

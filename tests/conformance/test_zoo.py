@@ -10,9 +10,9 @@ import pytest
 
 from budgets import assert_within, budget, difference
 from command import Locant
+from family_zoo import CONTINUED, DTYPES, TOKENS, Zoo
 from models import random_ids
 from reference import Greedy, Reference
-from zoo import CONTINUED, DTYPES, TOKENS, Zoo
 from zoo_decoders import DECODERS
 from zoo_mixtures import MIXTURES
 

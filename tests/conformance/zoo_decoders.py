@@ -7,7 +7,7 @@ than query heads, parts of heads that rotate, windows and original lengths that 
 
 from __future__ import annotations
 
-from zoo import Case, Keys, inside, rope
+from family_zoo import Case, Keys, inside, rope
 
 # 6 query heads over 2, head_dim 14 where hidden / heads is 10
 WIDE: Keys = {

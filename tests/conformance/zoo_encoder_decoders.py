@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
-from zoo import Case, Keys, Zoo
+from family_zoo import Case, Keys, Zoo
 
 # heads of 14, where hidden / heads is 12; distances past the last bucket
 T5: Keys = {

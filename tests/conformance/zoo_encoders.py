@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from transformers import AutoModelForMaskedLM
 
-from zoo import Case, Keys
+from family_zoo import Case, Keys
 
 BERT: Keys = {
     "hidden_size": 60, "num_hidden_layers": 3, "num_attention_heads": 5, "intermediate_size": 84,

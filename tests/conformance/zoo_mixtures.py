@@ -7,7 +7,7 @@ Numbers of experts that are no power of two, dense layers among the others, grou
 
 from __future__ import annotations
 
-from zoo import Case, Keys, rope
+from family_zoo import Case, Keys, rope
 
 # 6 query heads over 2, head_dim 14 where hidden / heads is 10
 WIDE: Keys = {
