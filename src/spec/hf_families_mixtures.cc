@@ -114,7 +114,7 @@ void finish_olmoe(Config& config, ModelSpec& spec, const HfFamily& family) {
 
 void finish_granitemoe(Config& config, ModelSpec& spec, const HfFamily& family) {
   finish_granite(config, spec, family);
-  read_experts(config, spec, {.count_otherwise = 8, .chosen_otherwise = 2});
+  read_experts(config, spec, {.count = {"num_local_experts"}, .count_otherwise = 8, .chosen_otherwise = 2});
   spec.experts.router = RouterScore::softmax_chosen;
 }
 

@@ -111,7 +111,7 @@ CONFIGS: dict[str, tuple[str, Config]] = {
                       "max_position_embeddings": 512, "pad_token_id": 1}),
     "bloom": ("bloom", {"vocab_size": 97, "hidden_size": 96, "n_layer": 3, "n_head": 12}),
     "bloom8": ("bloom", {"vocab_size": 97, "hidden_size": 64, "n_layer": 2, "n_head": 8}),
-    "mpt": ("mpt", {"vocab_size": 97, "d_model": 96, "n_layers": 3, "n_heads": 12, "expansion_ratio": 1,
+    "mpt": ("mpt", {"vocab_size": 97, "d_model": 96, "n_layers": 3, "n_heads": 12, "expansion_ratio": 4,
                     "max_seq_len": 512}),
     "falcon": ("falcon", {"vocab_size": 97, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 6,
                           "ffn_hidden_size": 64, "multi_query": False, "new_decoder_architecture": False,
