@@ -285,7 +285,7 @@ def clang_tidy(context: Context) -> Outcome:
 
 def conformance(context: Context) -> Outcome:
     ignored = ["--ignore=tests/structure", "--ignore=tests/install", "--ignore=tests/peers"]
-    return pytest(context, "tests", *ignored)
+    return pytest(context, "-n", str(os.cpu_count() or 1), "tests", *ignored)
 
 
 def package(context: Context) -> Outcome:
