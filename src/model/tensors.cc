@@ -23,7 +23,8 @@ const std::byte* row_at(const Matrix& matrix, std::int64_t row) noexcept {
   return static_cast<const std::byte*>(matrix.data) + row * row_bytes(matrix);
 }
 
-// A row as f32.
+}  // namespace
+
 void read_row(const Matrix& matrix, std::int64_t row, float* out) {
   if (matrix.blocks) {
     dequantize(*matrix.blocks, row_at(matrix, row), matrix.columns, out);
@@ -31,6 +32,8 @@ void read_row(const Matrix& matrix, std::int64_t row, float* out) {
     convert_row(row_at(matrix, row), matrix.dtype, out, DType::f32, matrix.columns);
   }
 }
+
+namespace {
 
 bool is_weight(const SourceTensor& tensor) noexcept {
   if (tensor.blocks) return can_multiply(*tensor.blocks);
