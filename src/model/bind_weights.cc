@@ -90,7 +90,6 @@ class Binder {
                                           narrow ? spec_.embedding.width : spec_.hidden);
     }
     const std::int64_t sets = spec_.block.weight_sets != 0 ? spec_.block.weight_sets : shape.layers;
-    stack.layers.reserve(static_cast<std::size_t>(sets));
     for (std::int64_t index = 0; index < sets; ++index) {
       stack.layers.push_back(bind_layer(
           places_, shape, {.at = fmt::format("{}{}{}.", at, names_.layers, index), .index = index}));

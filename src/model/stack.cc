@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "core/convert.h"
 #include "locant/formats.h"
+#include "model/tensors.h"
 
 namespace locant {
 namespace {
@@ -16,11 +16,7 @@ void spread_buckets(const Bias& bias, const Matrix& table, KindBias& out) {
   const T5Buckets buckets{
       .buckets = bias.buckets, .max_distance = bias.max_distance, .bidirectional = bias.bidirectional};
   std::vector<float> rows(static_cast<std::size_t>(bias.buckets * bias.heads));
-  for (std::int64_t row = 0; row < bias.buckets; ++row) {
-    const auto* const from = static_cast<const std::byte*>(table.data) +
-                             static_cast<std::size_t>(row * table.row_stride) * size_of(table.dtype);
-    convert_row(from, table.dtype, rows.data() + row * bias.heads, DType::f32, bias.heads);
-  }
+  for (std::int64_t row = 0; row < bias.buckets; ++row) read_row(table, row, rows.data() + row * bias.heads);
   out.relative.resize(static_cast<std::size_t>(bias.heads * columns));
   out.relative_zero = reach;
   for (std::int64_t column = 0; column < columns; ++column) {
@@ -69,7 +65,6 @@ StackModel main_stack(const Model::State& state, const Plan& plan) {
           .layers = spec.layers,
           .heads = spec.heads,
           .kv_heads = spec.kv_heads,
-          .mlp_width = spec.mlp.width,
           .is_bidirectional = sees_later_ones(spec.attention),
           .is_encoder = false,
           .weights = &state.weights.main,
@@ -85,7 +80,6 @@ StackModel encoder_stack(const Model::State& state, const Plan& plan) {
           .layers = static_cast<std::int64_t>(encoder.attention.size()),
           .heads = encoder.heads != 0 ? encoder.heads : spec.heads,
           .kv_heads = encoder.heads != 0 ? encoder.heads : spec.kv_heads,
-          .mlp_width = encoder.mlp_width != 0 ? encoder.mlp_width : spec.mlp.width,
           .is_bidirectional = true,
           .is_encoder = true,
           .weights = &state.weights.encoder,

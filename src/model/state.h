@@ -32,7 +32,6 @@ struct StackModel {
   std::int64_t layers = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
-  std::int64_t mlp_width = 0;
   bool is_bidirectional = false;
   bool is_encoder = false;
   const StackWeights* weights = nullptr;

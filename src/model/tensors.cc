@@ -26,7 +26,8 @@ const std::byte* row_at(const Matrix& matrix, std::int64_t row) noexcept {
   return static_cast<const std::byte*>(matrix.data) + row * row_bytes(matrix);
 }
 
-// A row as f32.
+}  // namespace
+
 void read_row(const Matrix& matrix, std::int64_t row, float* out) {
   if (matrix.blocks) {
     dequantize(*matrix.blocks, row_at(matrix, row), matrix.columns, out);
@@ -34,6 +35,8 @@ void read_row(const Matrix& matrix, std::int64_t row, float* out) {
     convert_row(row_at(matrix, row), matrix.dtype, out, DType::f32, matrix.columns);
   }
 }
+
+namespace {
 
 // "model.layers.61.eh_proj.weight" of a model with 61 layers or fewer.
 bool is_of_later_layer(std::string_view name, const FamilyWeights& names, std::int64_t layers) {

@@ -58,6 +58,8 @@ class Tensors {
   std::set<std::string, std::less<>> taken_;
 };
 
+/// A row as f32, out of blocks too.
+void read_row(const Matrix& matrix, std::int64_t row, float* out);
 /// Rows [first, first + rows).
 [[nodiscard]] Matrix rows_of(const Matrix& matrix, std::int64_t first, std::int64_t rows) noexcept;
 /// Every second row from `first` on.

@@ -63,14 +63,39 @@ void cut_attention(const Model::State& model, const StackModel& stack, const Vie
   }
 }
 
+// What an mlp's input grows to, by the weights that are there.
+std::int64_t mlp_width(const MlpWeights& weights) noexcept {
+  return std::max(weights.up.weight.rows, weights.gate.weight.rows);
+}
+
+std::int64_t widest_mlp(const StackWeights& stack) noexcept {
+  std::int64_t widest = 0;
+  for (const LayerWeights& layer : stack.layers) {
+    widest = std::max({widest, mlp_width(layer.mlp), mlp_width(layer.experts.shared)});
+    for (const MlpWeights& expert : layer.experts.experts) widest = std::max(widest, mlp_width(expert));
+  }
+  return widest;
+}
+
+bool has_experts_in(const StackWeights& stack) noexcept {
+  return std::any_of(stack.layers.begin(), stack.layers.end(),
+                     [](const LayerWeights& layer) { return layer.experts.router.there(); });
+}
+
+// Tables beside the token state may be wider than it (ALBERT).
+std::int64_t widest_table(const Plan& plan) noexcept {
+  std::int64_t widest = 0;
+  for (const PositionEmbedding& embedding : plan.embedding) widest = std::max(widest, embedding.width);
+  return widest;
+}
+
 void cut_mlp(const Model::State& model, const StackModel& stack, const Views& views, Cutter& cutter) {
   const ModelSpec& spec = model.spec;
   const ExpertsSpec& experts = spec.experts;
   Workspace& work = views.work;
   const std::int64_t n = views.tokens;
-  const bool has_experts = experts.count > 0;
-  const std::int64_t widest =
-      std::max({stack.mlp_width, has_experts ? experts.width : 0, experts.shared_width});
+  const bool has_experts = has_experts_in(*stack.weights);
+  const std::int64_t widest = widest_mlp(*stack.weights);
   work.up = cutter.cut(n, widest);
   work.gate = cutter.cut(n, spec.mlp.gated ? widest : 0);
   work.experts.logits = cutter.cut(n, has_experts ? experts.count : 0);
@@ -87,7 +112,7 @@ std::int64_t cut_all(const Model::State& model, const StackModel& stack, const V
   work.state = cutter.cut(n, spec.hidden);
   work.normed = cutter.cut(n, spec.hidden);
   work.branch = cutter.cut(n, spec.hidden);
-  work.added = cutter.cut(n, stack.plan.embedding.empty() ? 0 : spec.hidden);
+  work.added = cutter.cut(n, widest_table(stack.plan));
   work.narrow = cutter.cut(n, spec.embedding.factorised_width);
   cut_attention(model, stack, views, cutter);
   cut_mlp(model, stack, views, cutter);
@@ -140,7 +165,7 @@ Workspace::Workspace(const Model::State& model, const StackModel& stack, std::in
   (void)cut_all(model, stack, views, Cutter(block.as<float>()));
   const auto n = static_cast<std::size_t>(tokens);
   const ExpertsSpec& mixture = model.spec.experts;
-  if (mixture.count > 0) {
+  if (has_experts_in(*stack.weights)) {
     experts.ids.resize(n * static_cast<std::size_t>(mixture.chosen));
     experts.rows.resize(n);
     experts.factors.resize(n);

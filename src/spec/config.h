@@ -23,6 +23,10 @@ namespace locant {
 
 /// Of any size in a config: a product of two stays in 64 bits.
 inline constexpr std::int64_t kLargestSize = (1LL << 31) - 1;
+/// A spec holds facts of each layer; a plan holds a slope of each head and a frequency of each pair.
+inline constexpr std::int64_t kMostLayers = 1LL << 16;
+inline constexpr std::int64_t kMostHeads = 1LL << 20;
+inline constexpr std::int64_t kWidestHead = 1LL << 20;
 
 enum class JsonKind : std::uint8_t { whole, number, flag, list, object };
 

@@ -208,7 +208,6 @@ void finish_gguf_t5(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row
   encoder.positions.layers.assign(static_cast<std::size_t>(spec.layers),
                                   {buckets(keys, spec, rows, "bidirectional")});
   encoder.attention.assign(static_cast<std::size_t>(spec.layers), {.scale = 1, .bidirectional = true});
-  constexpr std::int64_t kMostLayers = 1LL << 16;
   spec.layers = keys.integer("decoder_block_count", 1).value_or(spec.layers);
   if (spec.layers > kMostLayers)
     keys.fail("decoder_block_count", fmt::format("a whole number from 1 to {}", kMostLayers));

@@ -13,9 +13,6 @@
 namespace locant {
 namespace {
 
-constexpr std::int64_t kMostLayers = 1LL << 16;
-constexpr std::int64_t kWidestHead = 1LL << 20;
-
 std::int64_t size(GgufKeys& keys, const GgufArchitecture& row, std::string_view key, std::int64_t most) {
   if (row.name.empty() && !keys.has(key)) {
     keys.note(fmt::format("{}: {} is not stated", keys.path(), keys.full(key)));
@@ -52,6 +49,7 @@ GgufHeads read_heads(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spe
   heads.keys = keys.per_layer(kKeyHeads, spec.layers);
   if (heads.keys.empty()) heads.keys = heads.queries;
   spec.heads = largest(heads.queries);
+  if (spec.heads > kMostHeads) keys.fail(kHeads, fmt::format("at most {}", kMostHeads));
   spec.kv_heads = largest(heads.keys);
   if (spec.heads == 0 && !row.name.empty()) keys.fail(kHeads, "at least 1 in some layer");
   if (spec.heads > 0 && spec.kv_heads == 0) keys.fail(kKeyHeads, "at least 1 in some layer");
@@ -80,6 +78,10 @@ void read_head_dim(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec)
     spec.head_dim = spec.hidden / spec.heads;
     if (spec.head_dim == 0 && spec.hidden > 0)
       keys.fail("embedding_length", fmt::format("at least the {} heads", spec.heads));
+    if (spec.head_dim > kWidestHead) {
+      keys.fail("embedding_length",
+                fmt::format("at most {} for each of the {} heads", kWidestHead, spec.heads));
+    }
   }
 }
 

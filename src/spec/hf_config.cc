@@ -20,8 +20,6 @@
 namespace locant {
 namespace {
 
-constexpr std::int64_t kMostLayers = 1LL << 16;  // a spec holds facts of each layer
-
 // What stands in for a family that is not known; its name is empty.
 const HfFamily& generic_family() noexcept {
   static const HfFamily kGeneric{.name = {}, .finish = finish_generic};
@@ -133,6 +131,8 @@ std::int64_t read_mlp_width(Config& config, const HfFamily& family, const ModelS
 
 void read_head_dim(Config& config, const HfFamily& family, ModelSpec& spec) {
   if (const auto head_dim = config.integer(family.keys->head_dim, 1)) {
+    if (*head_dim > kWidestHead)
+      config.fail(config.present(family.keys->head_dim), fmt::format("at most {}", kWidestHead));
     spec.head_dim = *head_dim;
     return;
   }
@@ -144,6 +144,10 @@ void read_head_dim(Config& config, const HfFamily& family, ModelSpec& spec) {
       config.fail(key, fmt::format("a multiple of the {} heads", spec.heads));
   }
   spec.head_dim = spec.hidden / spec.heads;
+  if (spec.head_dim > kWidestHead) {
+    config.fail(named(config, family.keys->hidden),
+                fmt::format("at most {} for each of the {} heads", kWidestHead, spec.heads));
+  }
 }
 
 void read_sizes(Config& config, const HfFamily& family, ModelSpec& spec) {
@@ -154,6 +158,7 @@ void read_sizes(Config& config, const HfFamily& family, ModelSpec& spec) {
   if (spec.layers > kMostLayers)
     config.fail(config.present(keys.layers), fmt::format("at most {}", kMostLayers));
   spec.heads = read_size(config, family, keys.heads);
+  if (spec.heads > kMostHeads) config.fail(config.present(keys.heads), fmt::format("at most {}", kMostHeads));
   spec.kv_heads = config.integer(keys.kv_heads, 1).value_or(spec.heads);
   if (spec.heads > 0 && spec.heads % spec.kv_heads != 0) {
     config.fail(named(config, keys.kv_heads), fmt::format("a divisor of the {} heads", spec.heads));

@@ -113,6 +113,10 @@ void demand_rotary_dim(Config& config) {
 
 void finish_codegen(Config& config, ModelSpec& spec, const HfFamily& family) {
   demand_rotary_dim(config);
+  constexpr std::int64_t kQuarters = 4;  // of the fused projection
+  if (family.name == "codegen" && spec.heads % kQuarters != 0)
+    config.refuse(config.present(family.keys->heads),
+                  "a multiple of 4, the family's projection has four parts");
   rotate(config, spec, family);
   // Scores are scaled and heads rotate whatever these say.
   config.ignore(std::array{"scale_attn_weights"sv, "rotary"sv, "rotary_dim"sv});

@@ -45,9 +45,12 @@ void read_start(Config& config, ModelSpec& spec) {
 StackSpec& open_stacks(Config& config, ModelSpec& spec) {
   const Side decoder = read_side(config, "decoder_layers", "decoder_attention_heads");
   const Side encoder = read_side(config, "encoder_layers", "encoder_attention_heads");
-  constexpr std::int64_t kMostLayers = 1LL << 16;
   if (decoder.layers > kMostLayers) config.fail("decoder_layers", "at most 65536");
   if (encoder.layers > kMostLayers) config.fail("encoder_layers", "at most 65536");
+  if (decoder.heads > kMostHeads)
+    config.fail("decoder_attention_heads", fmt::format("at most {}", kMostHeads));
+  if (encoder.heads > kMostHeads)
+    config.fail("encoder_attention_heads", fmt::format("at most {}", kMostHeads));
   if (spec.hidden % decoder.heads != 0) config.fail("decoder_attention_heads", "a divisor of the width");
   if (spec.hidden % encoder.heads != 0) config.fail("encoder_attention_heads", "a divisor of the width");
   if (!config.tolerant() && encoder.heads != decoder.heads) {
@@ -190,8 +193,9 @@ void read_feed_forward(Config& config, ModelSpec& spec, std::string_view otherwi
 void finish_t5(Config& config, ModelSpec& spec, const HfFamily& family) {
   const std::int64_t encoder_layers = spec.layers;
   spec.layers = config.integer({"num_decoder_layers"}, 1).value_or(encoder_layers);
-  if (spec.layers > 1LL << 16) config.fail("num_decoder_layers", "at most 65536");
+  if (spec.layers > kMostLayers) config.fail("num_decoder_layers", "at most 65536");
   spec.head_dim = config.integer({"d_kv"}, 1).value_or(spec.head_dim);
+  if (spec.head_dim > kWidestHead) config.fail("d_kv", fmt::format("at most {}", kWidestHead));
   spec.attention.assign(static_cast<std::size_t>(spec.layers), {.scale = 1});
   every_layer(spec, buckets(config, spec, "causal"));
   StackSpec encoder = stack_of(Stack::encoder, spec, encoder_layers);

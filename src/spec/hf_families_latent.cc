@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Multi-head latent attention: a slice of qk_rope_head_dim channels rotates behind (or, in DeepSeek-V4, at
 // the end of) each head; YaRN's second magnitude sits in the scale of the scores (DeepSeek-V2, section 2.1).
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "locant/core.h"
 #include "spec/hf_experts.h"
@@ -24,12 +27,18 @@ RopeSlice latent_slice(Config& config, ModelSpec& spec) {
   const std::int64_t still = config.integer({"qk_nope_head_dim"}, 0).value_or(0);
   const std::int64_t rotating = config.integer({"qk_rope_head_dim"}, 1).value_or(spec.head_dim);
   (void)config.integer({"qk_head_dim"}, 1);
+  for (const auto& [key, width] :
+       {std::pair("qk_nope_head_dim"sv, still), std::pair("qk_rope_head_dim"sv, rotating)}) {
+    if (width > kWidestHead) config.fail(key, fmt::format("at most {}", kWidestHead));
+  }
   spec.head_dim = still + rotating;
   spec.latent = {.kv_rank = config.integer({"kv_lora_rank"}, 1).value_or(512),
                  .q_rank = query_rank(config, 1536),
                  .still = still,
                  .rotating = rotating,
                  .value_width = config.integer({"v_head_dim"}, 1).value_or(128)};
+  if (spec.latent.value_width > kWidestHead)
+    config.fail("v_head_dim", fmt::format("at most {}", kWidestHead));
   set_attention_scale(spec, 1 / std::sqrt(static_cast<double>(spec.head_dim)));
   return {.head_dim = spec.head_dim, .rotating = rotating, .offset = still};
 }

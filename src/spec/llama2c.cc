@@ -11,6 +11,7 @@
 
 #include "core/mapped_file.h"
 #include "locant/spec.h"
+#include "spec/config.h"
 #include "spec/hf_layers.h"
 
 namespace locant {
@@ -18,7 +19,6 @@ namespace {
 
 constexpr std::int64_t kIntegers = 7;
 constexpr std::uint32_t kMagic = 0x616b3432;
-constexpr std::int64_t kMostLayers = 1LL << 16;
 
 std::int32_t integer_at(std::span<const std::byte> bytes, std::size_t offset) {
   std::uint32_t value = 0;
@@ -75,6 +75,10 @@ void check_sizes(const std::string& path, const ModelSpec& spec) {
   if (spec.hidden % spec.heads != 0 || spec.heads % spec.kv_heads != 0) {
     throw FileError(path, fmt::format("dim, n_heads and n_kv_heads must divide each other, got {}, {} and {}",
                                       spec.hidden, spec.heads, spec.kv_heads));
+  }
+  if (spec.heads > kMostHeads || spec.hidden / spec.heads > kWidestHead) {
+    throw FileError(path, fmt::format("a model must have at most {} heads of at most {}, got {} of {}",
+                                      kMostHeads, kWidestHead, spec.heads, spec.hidden / spec.heads));
   }
 }
 

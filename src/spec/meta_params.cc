@@ -19,8 +19,6 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::int64_t kMostLayers = 1LL << 16;
-
 // Meta's default width: two thirds of 4 dim, times a factor, up to the next multiple.
 std::int64_t mlp_width(Config& config, const ModelSpec& spec) {
   if (const auto width = config.integer({"hidden_dim", "intermediate_size"}, 1)) return *width;

@@ -166,9 +166,8 @@ OpenedTokenizer open_gguf_tokenizer(const std::string& path) {
   if (name == "llama") return open_pieces(keys, path, PieceAlgorithm::merges);
   if (name == "t5") return open_pieces(keys, path, PieceAlgorithm::unigram);
   if (name == "gpt2") return open_byte_pairs(keys);
-  return {nullptr,
-          fmt::format("text: a .gguf vocabulary of kind llama, t5 or gpt2 is read, got {}; use --ids",
-                      valid_utf8(name))};
+  return {nullptr, fmt::format("text: tokenizer.ggml.model must be llama, t5 or gpt2, got {}; use --ids",
+                               valid_utf8(name))};
 }
 
 }  // namespace locant

@@ -70,6 +70,8 @@ BAD_CONFIGS: dict[str, tuple[str, Callable[[Config], None], tuple[str, ...]]] = 
     "fractional heads": ("llama", setting("num_attention_heads", 4.5), ("num_attention_heads", "4.5")),
     "no heads": ("llama", setting("num_attention_heads", 0), ("num_attention_heads", "0")),
     "kv heads that do not divide": ("llama", setting("num_key_value_heads", 4), ("num_key_value_heads", "4", "9")),
+    "no width of a head": ("llama", setting("head_dim", 0), ("head_dim", "0")),
+    "huge heads": ("llama", setting("head_dim", 2**30), ("head_dim", str(2**30))),
     "odd head": ("llama", setting("head_dim", 9), ("even", "9")),
     "negative layers": ("llama", setting("num_hidden_layers", -3), ("num_hidden_layers", "-3")),
     "huge layers": ("llama", setting("num_hidden_layers", 2**62), ("num_hidden_layers",)),

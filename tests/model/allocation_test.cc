@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generating a token allocates nothing on the heap: every operator new of this program counts.
+// Generating a token allocates nothing on the heap: every operator new of this program counts, here and for
+// heap.h.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,19 +10,28 @@
 #include <string>
 
 #include "model/feeding.h"
+#include "model/heap.h"
 
 namespace {
 
 std::atomic<long> allocations{0};
+std::atomic<std::size_t> largest{0};
+
+void count(std::size_t bytes) noexcept {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  std::size_t seen = largest.load(std::memory_order_relaxed);
+  while (bytes > seen && !largest.compare_exchange_weak(seen, bytes, std::memory_order_relaxed)) {
+  }
+}
 
 void* counted(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
+  count(bytes);
   if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
 
 void* counted(std::size_t bytes, std::align_val_t alignment) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
+  count(bytes);
   const auto step = static_cast<std::size_t>(alignment);
   if (void* const memory = std::aligned_alloc(step, (bytes + step - 1) / step * step)) return memory;
   throw std::bad_alloc();
@@ -42,7 +52,7 @@ void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return counted(bytes, alignment);
 }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  allocations.fetch_add(1, std::memory_order_relaxed);
+  count(bytes);
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
 void* operator new[](std::size_t bytes, const std::nothrow_t& none) noexcept {
@@ -80,6 +90,14 @@ void operator delete[](void* memory, const std::nothrow_t&) noexcept {
 }
 
 namespace locant {
+
+std::size_t tests::largest_allocation() noexcept {
+  return largest.load();
+}
+void tests::forget_allocations() noexcept {
+  largest.store(0);
+}
+
 namespace {
 
 using namespace tests;
@@ -122,6 +140,11 @@ TEST(AllocationCount, SeesAnAllocation) {
   const auto memory = std::make_unique<std::vector<float>>(100);
   EXPECT_EQ(allocations.load() - before, 2);
   EXPECT_EQ(memory->size(), 100U);
+  forget_allocations();
+  const std::vector<float> wide(1000);
+  const std::vector<float> narrow(10);
+  EXPECT_EQ(largest_allocation(), wide.size() * sizeof(float));
+  EXPECT_EQ(narrow.size(), 10U);
 }
 
 // A continuation allocates for its answer, not for its tokens.
