@@ -36,6 +36,15 @@ Kernel kernel_of(const ProjectCall& call) noexcept {
   return call.activations == Activations::int8 ? kernels::project_int8 : kernels::project_blocks;
 }
 
+// Rows of a piece, which no bit depends on. Every piece in whole numbers rounds x again, so it is as large as
+// four pieces a thread allow.
+std::int64_t rows_of_piece(Kernel kernel, std::int64_t rows, std::int64_t token_cuts, int threads) noexcept {
+  constexpr std::int64_t kRows = kernels::kProjectRows;
+  if (kernel != kernels::project_int8) return kRows;
+  const std::int64_t cuts = threads == 1 ? 1 : ceil_div(4 * std::int64_t{threads}, token_cuts);
+  return std::min(kernels::kInt8Rows, ceil_div(ceil_div(rows, cuts), kRows) * kRows);
+}
+
 }  // namespace
 
 std::string_view name_of(Activations activations) noexcept {
@@ -48,12 +57,12 @@ void project(const ProjectCall& call, ThreadPool& pool) {
   const std::int64_t tokens = call.x.extent(0);
   const std::int64_t rows = call.weight.rows;
   constexpr std::int64_t kTokens = kernels::kProjectTokens;
-  constexpr std::int64_t kRows = kernels::kProjectRows;
   const Kernel kernel = kernel_of(call);
   const std::int64_t token_cuts = ceil_div(tokens, kTokens);
+  const std::int64_t rows_each = rows_of_piece(kernel, rows, token_cuts, pool.size());
   const auto body = [&](std::int64_t piece) {
     const std::int64_t t = piece % token_cuts * kTokens;
-    const std::int64_t n = piece / token_cuts * kRows;
+    const std::int64_t n = piece / token_cuts * rows_each;
     float* out = call.out.data_handle() + t * call.out.stride(0) + n;
     kernel({.x = call.x.data_handle() + t * call.x.stride(0),
             .x_stride = call.x.stride(0),
@@ -62,7 +71,7 @@ void project(const ProjectCall& call, ThreadPool& pool) {
             .type = call.weight.blocks.value_or(GgmlType::f32),
             .weight_stride = call.weight.row_stride,
             .tokens = std::min(kTokens, tokens - t),
-            .rows = std::min(kRows, rows - n),
+            .rows = std::min(rows_each, rows - n),
             .columns = call.weight.columns,
             .bias = call.bias.empty() ? nullptr : call.bias.data_handle() + n * call.bias.stride(0),
             .bias_stride = call.bias.stride(0),
@@ -71,7 +80,7 @@ void project(const ProjectCall& call, ThreadPool& pool) {
             .out = out,
             .out_stride = call.out.stride(0)});
   };
-  run_pieces(pool, token_cuts * ceil_div(rows, kRows), tokens * rows * call.weight.columns / 4, body);
+  run_pieces(pool, token_cuts * ceil_div(rows, rows_each), tokens * rows * call.weight.columns / 4, body);
 }
 
 }  // namespace locant

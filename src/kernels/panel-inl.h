@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// A span of columns of kLanes rows of blocks, side by side: word j of the panel holds bytes 4j ... 4j + 3 of
+// each row, one row in each 32-bit lane, and group g has one vector of scales and one of minuses. Blocks of
+// 16 bytes of four rows are turned round as 4 x 4 words before their bits are taken apart.
+#if defined(LOCANT_KERNELS_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LOCANT_KERNELS_PANEL_INL_H_
+#undef LOCANT_KERNELS_PANEL_INL_H_
+#else
+#define LOCANT_KERNELS_PANEL_INL_H_
+#endif
+
+#include "kernels/blocks-inl.h"
+#include "kernels/bytes-inl.h"
+#include "kernels/rounded-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace locant::kernels::HWY_NAMESPACE {
+
+struct Panel {
+  HWY_ALIGN std::uint32_t q[kWhole / 4][kLanes];
+  HWY_ALIGN float scale[kWhole / 16][kLanes];
+  HWY_ALIGN float minus[kWhole / 16][kLanes];
+};
+
+// kLanes rows from column k on. Rows past the end repeat the last one.
+struct PanelRows {
+  const std::uint8_t* at[kLanes];
+};
+
+// What is added to whole numbers of a type to have none below zero (kWide: they stay signed).
+HWY_INLINE std::int8_t offset_of(GgmlType type) {
+  switch (type) {
+    case GgmlType::q4_0:
+      return 8;
+    case GgmlType::q5_0:
+      return 16;
+    case GgmlType::mxfp4:
+      return 12;
+    case GgmlType::q3_k:
+      return 4;
+    case GgmlType::q6_k:
+      return 32;
+    default:
+      return 0;
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+
+HWY_INLINE void turn_spans(const Span* spans, std::size_t count, std::int8_t offset, std::size_t groups,
+                           Panel& to) {
+  for (std::size_t i = 0; i < count; i += 4) {
+    std::int8_t word[4];
+    for (std::size_t j = 0; j < 4; ++j) word[j] = static_cast<std::int8_t>(spans->q[i + j] + offset);
+    std::memcpy(to.q[i / 4], word, sizeof(word));
+  }
+  for (std::size_t g = 0; g < groups; ++g) {
+    to.scale[g][0] = spans->scale[g];
+    to.minus[g][0] = spans->minus[g];
+  }
+}
+
+#else
+
+using Bytes = hn::Repartition<std::uint8_t, F>;
+using VBytes = hn::Vec<Bytes>;
+
+// 16 bytes of every fourth row, from row `first` on.
+template <class D>
+HWY_INLINE hn::Vec<D> every_fourth(D d, const std::uint8_t* const* rows, std::size_t offset) {
+  if constexpr (hn::MaxLanes(D()) == 16) {
+    return hn::LoadU(d, rows[0] + offset);
+  } else {
+    const hn::Half<D> half;
+    constexpr std::size_t kHalf = hn::MaxLanes(half) / 4;
+    return hn::Combine(d, every_fourth(half, rows + kHalf, offset), every_fourth(half, rows, offset));
+  }
+}
+
+// words[j] = bytes 4j ... 4j + 3 behind `offset` of all rows.
+HWY_INLINE void turn(const PanelRows& rows, std::size_t offset, VBytes* words) {
+  const Bytes d8;
+  const Words d;
+  const hn::Repartition<std::uint64_t, F> d64;
+  const auto a = hn::BitCast(d, every_fourth(d8, rows.at, offset));
+  const auto b = hn::BitCast(d, every_fourth(d8, rows.at + 1, offset));
+  const auto c = hn::BitCast(d, every_fourth(d8, rows.at + 2, offset));
+  const auto e = hn::BitCast(d, every_fourth(d8, rows.at + 3, offset));
+  const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
+  const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
+  const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
+  const auto ce_high = hn::BitCast(d64, hn::InterleaveUpper(d, c, e));
+  words[0] = hn::BitCast(d8, hn::InterleaveLower(d64, ab_low, ce_low));
+  words[1] = hn::BitCast(d8, hn::InterleaveUpper(d64, ab_low, ce_low));
+  words[2] = hn::BitCast(d8, hn::InterleaveLower(d64, ab_high, ce_high));
+  words[3] = hn::BitCast(d8, hn::InterleaveUpper(d64, ab_high, ce_high));
+}
+
+HWY_INLINE void put(VBytes bytes, std::uint32_t* to) {
+  hn::Store(hn::BitCast(Words(), bytes), Words(), to);
+}
+HWY_INLINE VBytes low_half(VBytes bytes) {
+  return hn::And(bytes, hn::Set(Bytes(), std::uint8_t{15}));
+}
+// Byte b of every word, as a float.
+template <int B>
+HWY_INLINE V byte_of(VWords words) {
+  const hn::RebindToSigned<F> di;
+  return hn::ConvertTo(F(), hn::BitCast(di, hn::And(hn::ShiftRight<8 * B>(words), hn::Set(Words(), 255))));
+}
+template <int B>
+HWY_INLINE V signed_byte_of(VWords words) {
+  const hn::RebindToSigned<F> di;
+  return hn::ConvertTo(F(), hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * B>(hn::BitCast(di, words))));
+}
+HWY_INLINE V half_of(VWords bits) {
+  return from_half_bits(F(), bits);
+}
+
+// Spans of kLanes rows, turned round.
+HWY_INLINE void turn_spans(const Span* spans, std::size_t count, std::int8_t offset, std::size_t groups,
+                           Panel& to) {
+  const Bytes d8;
+  const auto add = hn::Set(d8, static_cast<std::uint8_t>(offset));
+  PanelRows rows;
+  const auto each_row = [&](const auto& member) HWY_ATTR {
+    for (std::size_t i = 0; i < kLanes; ++i)
+      rows.at[i] = reinterpret_cast<const std::uint8_t*>(member(spans[i]));
+  };
+  VBytes words[4];
+  each_row([](const Span& span) { return span.q; });
+  for (std::size_t i = 0; i < count; i += 16) {
+    turn(rows, i, words);
+    for (std::size_t j = 0; j < 4; ++j) put(hn::Add(words[j], add), to.q[i / 4 + j]);
+  }
+  const auto floats = [&](float(*out)[kLanes]) HWY_ATTR {
+    for (std::size_t g = 0; g < groups; g += 4) {  // groups past the end are never read
+      turn(rows, 4 * g, words);
+      for (std::size_t j = 0; j < 4; ++j) put(words[j], reinterpret_cast<std::uint32_t*>(out[g + j]));
+    }
+  };
+  each_row([](const Span& span) { return span.scale; });
+  floats(to.scale);
+  each_row([](const Span& span) { return span.minus; });
+  floats(to.minus);
+}
+
+// ---- blocks of 32 with an f16 scale, and an f16 least value or none
+
+template <std::size_t Size, bool Least>
+HWY_INLINE void small_scales(const PanelRows& rows, std::size_t blocks, Panel& to) {
+  const F d;
+  HWY_ALIGN Half scale[kWhole / 32][kLanes];
+  HWY_ALIGN Half least[Least ? kWhole / 32 : 1][kLanes];
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const std::uint8_t* bytes = rows.at[i];
+    for (std::size_t b = 0; b < blocks; ++b, bytes += Size) {
+      std::memcpy(&scale[b][i].bits, bytes, 2);
+      if constexpr (Least) std::memcpy(&least[b][i].bits, bytes + 2, 2);
+    }
+  }
+  for (std::size_t b = 0; b < blocks; ++b) {
+    hn::Store(load(d, scale[b]), d, to.scale[b]);
+    if constexpr (Least) hn::Store(hn::Neg(load(d, least[b])), d, to.minus[b]);
+  }
+}
+
+template <std::size_t Size, std::size_t Front>
+HWY_INLINE void small_nibbles(const PanelRows& rows, std::size_t blocks, Panel& to) {
+  VBytes words[4];
+  for (std::size_t b = 0; b < blocks; ++b) {
+    turn(rows, Size * b + Front, words);
+    for (std::size_t j = 0; j < 4; ++j) {
+      put(low_half(words[j]), to.q[8 * b + j]);
+      put(hn::ShiftRight<4>(words[j]), to.q[8 * b + 4 + j]);
+    }
+  }
+}
+HWY_INLINE void panel_q8_0(const PanelRows& rows, std::size_t blocks, std::uint8_t flip, Panel& to) {
+  const VBytes flips = hn::Set(Bytes(), flip);
+  VBytes words[4];
+  for (std::size_t b = 0; b < blocks; ++b) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      turn(rows, 34 * b + 2 + 16 * i, words);
+      for (std::size_t j = 0; j < 4; ++j) put(hn::Xor(words[j], flips), to.q[8 * b + 4 * i + j]);
+    }
+  }
+}
+// `flip` is the top bit or nothing; books of 16 signed values.
+template <class Book>
+HWY_INLINE void book_words(const PanelRows& rows, std::size_t offset, std::uint8_t flip,
+                           std::uint32_t (*to)[kLanes]) {
+  const Bytes d;
+  const VBytes book =
+      hn::Xor(hn::LoadDup128(d, reinterpret_cast<const std::uint8_t*>(Book::kTable)), hn::Set(d, flip));
+  VBytes words[4];
+  turn(rows, offset, words);
+  for (std::size_t j = 0; j < 4; ++j) {
+    put(hn::TableLookupBytes(book, low_half(words[j])), to[j]);
+    put(hn::TableLookupBytes(book, hn::ShiftRight<4>(words[j])), to[4 + j]);
+  }
+}
+
+// ---- blocks of 256
+
+// Q4_K and Q5_K: 16 bytes of two f16, then scales and minuses of 6 bits.
+HWY_INLINE void scales_of_k(const PanelRows& rows, std::size_t block, std::size_t size, Panel& to) {
+  const F d;
+  const Words dw;
+  VBytes words[4];
+  turn(rows, size * block, words);
+  const auto w = [&](int i) HWY_ATTR { return hn::BitCast(dw, words[i]); };
+  const V scale = half_of(hn::And(w(0), hn::Set(dw, 0xFFFFu)));
+  const V minus = half_of(hn::ShiftRight<16>(w(0)));
+  const auto six = hn::Set(dw, 0x3F3F3F3Fu);
+  const auto four = hn::Set(dw, 0x0F0F0F0Fu);
+  const auto high = hn::Set(dw, 0x30303030u);
+  const auto four_of = [&](V factor, VWords whole, float(*out)[kLanes]) HWY_ATTR {
+    hn::Store(hn::Mul(factor, byte_of<0>(whole)), d, out[0]);
+    hn::Store(hn::Mul(factor, byte_of<1>(whole)), d, out[1]);
+    hn::Store(hn::Mul(factor, byte_of<2>(whole)), d, out[2]);
+    hn::Store(hn::Mul(factor, byte_of<3>(whole)), d, out[3]);
+  };
+  four_of(scale, hn::And(w(1), six), to.scale + 8 * block);
+  four_of(scale, hn::Or(hn::And(w(3), four), hn::And(hn::ShiftRight<2>(w(1)), high)),
+          to.scale + 8 * block + 4);
+  four_of(minus, hn::And(w(2), six), to.minus + 8 * block);
+  four_of(minus, hn::Or(hn::And(hn::ShiftRight<4>(w(3)), four), hn::And(hn::ShiftRight<2>(w(2)), high)),
+          to.minus + 8 * block + 4);
+}
+HWY_INLINE void panel_q4_k(const PanelRows& rows, std::size_t blocks, Panel& to) {
+  VBytes words[4];
+  for (std::size_t b = 0; b < blocks; ++b) {
+    scales_of_k(rows, b, 144, to);
+    for (std::size_t i = 0; i < 8; ++i) {
+      turn(rows, 144 * b + 16 + 16 * i, words);
+      auto* q = to.q + 64 * b + i / 2 * 16 + i % 2 * 4;
+      for (std::size_t j = 0; j < 4; ++j) {
+        put(low_half(words[j]), q[j]);
+        put(hn::ShiftRight<4>(words[j]), q[8 + j]);
+      }
+    }
+  }
+}
+// Bit Bit of every byte, as 16.
+template <int Bit>
+HWY_INLINE VBytes fifth_bit(VBytes bytes) {
+  const Words d;
+  const auto words = hn::BitCast(d, bytes);
+  const auto there = hn::Set(d, 0x10101010u);
+  if constexpr (Bit <= 4) {
+    return hn::BitCast(Bytes(), hn::And(hn::ShiftLeft<4 - Bit>(words), there));
+  } else {
+    return hn::BitCast(Bytes(), hn::And(hn::ShiftRight<Bit - 4>(words), there));
+  }
+}
+template <int Pair>
+HWY_INLINE void two_groups_of_q5_k(const PanelRows& rows, std::size_t offset, const VBytes* fifth,
+                                   std::uint32_t (*q)[kLanes]) {
+  VBytes words[4];
+  for (std::size_t i = 0; i < 2; ++i) {
+    turn(rows, offset + 32 * Pair + 16 * i, words);
+    for (std::size_t j = 0; j < 4; ++j) {
+      const VBytes bits = fifth[4 * i + j];
+      put(hn::Or(low_half(words[j]), fifth_bit<2 * Pair>(bits)), q[16 * Pair + 4 * i + j]);
+      put(hn::Or(hn::ShiftRight<4>(words[j]), fifth_bit<2 * Pair + 1>(bits)), q[16 * Pair + 8 + 4 * i + j]);
+    }
+  }
+}
+HWY_INLINE void panel_q5_k(const PanelRows& rows, std::size_t blocks, Panel& to) {
+  VBytes fifth[8];
+  for (std::size_t b = 0; b < blocks; ++b) {
+    scales_of_k(rows, b, 176, to);
+    turn(rows, 176 * b + 16, fifth);
+    turn(rows, 176 * b + 32, fifth + 4);
+    auto* q = to.q + 64 * b;
+    two_groups_of_q5_k<0>(rows, 176 * b + 48, fifth, q);
+    two_groups_of_q5_k<1>(rows, 176 * b + 48, fifth, q);
+    two_groups_of_q5_k<2>(rows, 176 * b + 48, fifth, q);
+    two_groups_of_q5_k<3>(rows, 176 * b + 48, fifth, q);
+  }
+}
+
+// Two bits from bit Bit on of every byte, at bit 4.
+template <int Bit>
+HWY_INLINE VBytes upper_two(VBytes bytes) {
+  const Words d;
+  const auto words = hn::BitCast(d, bytes);
+  const auto there = hn::Set(d, 0x30303030u);
+  if constexpr (Bit <= 4) {
+    return hn::BitCast(Bytes(), hn::And(hn::ShiftLeft<4 - Bit>(words), there));
+  } else {
+    return hn::BitCast(Bytes(), hn::And(hn::ShiftRight<Bit - 4>(words), there));
+  }
+}
+HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, Panel& to) {
+  const F d;
+  HWY_ALIGN Half factor[kLanes];
+  VBytes low[4], second[4], high[4];
+  for (std::size_t b = 0; b < blocks; ++b) {
+    for (std::size_t i = 0; i < kLanes; ++i) std::memcpy(&factor[i].bits, rows.at[i] + 210 * b + 208, 2);
+    const V by = load(d, factor);
+    turn(rows, 210 * b + 192, low);
+    for (std::size_t j = 0; j < 4; ++j) {
+      const VWords four = hn::BitCast(Words(), low[j]);
+      auto* scale = to.scale + 16 * b + 4 * j;
+      hn::Store(hn::Mul(by, signed_byte_of<0>(four)), d, scale[0]);
+      hn::Store(hn::Mul(by, signed_byte_of<1>(four)), d, scale[1]);
+      hn::Store(hn::Mul(by, signed_byte_of<2>(four)), d, scale[2]);
+      hn::Store(hn::Mul(by, signed_byte_of<3>(four)), d, scale[3]);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {  // 16 columns of each quarter of a half
+      const std::size_t at = 210 * b + i / 2 * 64 + i % 2 * 16;
+      turn(rows, at, low);
+      turn(rows, at + 32, second);
+      turn(rows, 210 * b + 128 + 16 * i, high);
+      auto* q = to.q + 64 * b + i / 2 * 32 + i % 2 * 4;
+      for (std::size_t j = 0; j < 4; ++j) {
+        put(hn::Or(low_half(low[j]), upper_two<0>(high[j])), q[j]);
+        put(hn::Or(low_half(second[j]), upper_two<2>(high[j])), q[8 + j]);
+        put(hn::Or(hn::ShiftRight<4>(low[j]), upper_two<4>(high[j])), q[16 + j]);
+        put(hn::Or(hn::ShiftRight<4>(second[j]), upper_two<6>(high[j])), q[24 + j]);
+      }
+    }
+  }
+}
+
+#endif
+
+// Types without an own function: a row after the other.
+inline void panel_by_rows(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t offset,
+                          Panel& to) {
+  Span spans[kLanes];
+  for (std::size_t i = 0; i < kLanes; ++i) unpack(type, rows.at[i], count, spans[i]);
+  turn_spans(spans, count, static_cast<std::int8_t>(offset), count / 16, to);
+}
+
+// `count` columns, whole blocks, at most kWhole. Wide types get their top bit flipped by `flip` (128 or 0).
+inline void unpack_panel(GgmlType type, const PanelRows& rows, std::size_t count,
+                         [[maybe_unused]] std::uint8_t flip, Panel& to) {
+#if HWY_TARGET != HWY_SCALAR
+  switch (type) {
+    case GgmlType::q4_0:
+      small_scales<18, false>(rows, count / 32, to);
+      return small_nibbles<18, 2>(rows, count / 32, to);
+    case GgmlType::q4_1:
+      small_scales<20, true>(rows, count / 32, to);
+      return small_nibbles<20, 4>(rows, count / 32, to);
+    case GgmlType::q8_0:
+      small_scales<34, false>(rows, count / 32, to);
+      return panel_q8_0(rows, count / 32, flip, to);
+    case GgmlType::iq4_nl:
+      small_scales<18, false>(rows, count / 32, to);
+      for (std::size_t b = 0; b < count / 32; ++b) book_words<Uneven>(rows, 18 * b + 2, flip, to.q + 8 * b);
+      return;
+    case GgmlType::q4_k:
+      return panel_q4_k(rows, count / 256, to);
+    case GgmlType::q5_k:
+      return panel_q5_k(rows, count / 256, to);
+    case GgmlType::q6_k:
+      return panel_q6_k(rows, count / 256, to);
+    default:
+      break;
+  }
+#endif
+  panel_by_rows(type, rows, count, static_cast<std::uint8_t>(offset_of(type)) ^ flip, to);
+}
+
+}  // namespace locant::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
