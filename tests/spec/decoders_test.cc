@@ -66,7 +66,7 @@ TEST(Decoders, BiasesOfAttention) {
   EXPECT_TRUE(all(read(decoder("gpt_neox")).block.biases));
   EXPECT_TRUE(none(read(decoder("gpt_neox", {{"attention_bias", false}})).block.biases));
   EXPECT_TRUE(none(read(gpt("gptj")).block.biases));
-  EXPECT_TRUE(none(read(gpt("codegen")).block.biases));
+  EXPECT_TRUE(none(read(gpt("codegen", {{"n_head", 12}})).block.biases));
   EXPECT_TRUE(all(read(gpt("gpt_bigcode")).block.biases));
   EXPECT_TRUE(all(read(gpt("ctrl", {{"dff", 90}})).block.biases));
   const ProjectionBiases neo = read(decoder("gpt_neo")).block.biases;
@@ -87,7 +87,7 @@ TEST(Decoders, BiasesOfTheMlpAndTheHead) {
     EXPECT_FALSE(read(decoder(family)).mlp.bias) << family;
   EXPECT_TRUE(read(decoder("ernie4_5", {{"use_bias", true}})).mlp.bias);
   EXPECT_TRUE(read(gpt("gptj")).head.bias);
-  EXPECT_TRUE(read(gpt("codegen")).head.bias);
+  EXPECT_TRUE(read(gpt("codegen", {{"n_head", 12}})).head.bias);
   EXPECT_TRUE(read(gpt("ctrl", {{"dff", 90}})).head.bias);
   EXPECT_TRUE(read(decoder("phi")).head.bias);
   EXPECT_FALSE(read(decoder("gpt_neox")).head.bias);
@@ -97,7 +97,7 @@ TEST(Decoders, Branches) {
   for (const char* family : {"cohere", "cohere2", "phi"})
     EXPECT_EQ(read(decoder(family)).block.branches, Branches::shared_norm) << family;
   EXPECT_EQ(read(gpt("gptj")).block.branches, Branches::shared_norm);
-  EXPECT_EQ(read(gpt("codegen")).block.branches, Branches::shared_norm);
+  EXPECT_EQ(read(gpt("codegen", {{"n_head", 12}})).block.branches, Branches::shared_norm);
   EXPECT_EQ(read(decoder("gpt_neox")).block.branches, Branches::parallel);
   EXPECT_EQ(read(decoder("gpt_neox", {{"use_parallel_residual", false}})).block.branches, Branches::serial);
   EXPECT_EQ(read(decoder("stablelm")).block.branches, Branches::serial);
