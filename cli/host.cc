@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <cinttypes>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
@@ -34,9 +32,9 @@ std::string Host::environment(const std::string& name) const {
 // Linux hands ru_maxrss down from the process that started this one; the mark of its own memory is not.
 std::int64_t Host::peak_bytes() const {
   std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    std::int64_t kib = 0;
-    if (std::sscanf(line.c_str(), "VmHWM: %" SCNd64, &kib) == 1) return kib * 1024;
+  std::int64_t kib = 0;
+  for (std::string word; status >> word;) {
+    if (word == "VmHWM:" && status >> kib) return kib * 1024;
   }
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
