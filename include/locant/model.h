@@ -60,6 +60,7 @@ class Model final : public Runtime {
                                                    ThreadPool& pool);
   ~Model() override;
 
+  /// As its recipe computes it: llama.cpp has another GELU than BERT was published with.
   [[nodiscard]] const ModelSpec& spec() const noexcept;
   [[nodiscard]] const Recipe& recipe() const noexcept;
   [[nodiscard]] const Plan& plan() const noexcept;

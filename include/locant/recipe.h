@@ -32,7 +32,7 @@ struct Numerics {
 };
 
 /// What a deviation of a recipe touches.
-enum class Touches : std::uint8_t { positions, scale, head, position_ids };
+enum class Touches : std::uint8_t { positions, scale, head, position_ids, mlp };
 [[nodiscard]] std::string_view name_of(Touches touches) noexcept;
 
 /// What a recipe does differently by rule, not by rounding. A mechanism asks the recipe for it, so that a row
@@ -80,7 +80,11 @@ enum class Quirk : std::uint8_t {
   table_in_run_dtype,              ///< numerics_of: cos and sin are kept in the dtype the model runs in
   bias_in_run_dtype,               ///< numerics_of: BLOOM's ALiBi is rounded to it
   embedding_scale_unrounded,       ///< facts: Gemma's sqrt(hidden) is not rounded to the run dtype
-  head_scale_inverted_by_default,  ///< facts: a MiniCPM file without logit_scale multiplies for dividing
+  head_scale_inverted_by_default,  ///< under_recipe: a MiniCPM file without logit_scale multiplies for
+                                   ///< dividing
+  head_unscaled_when_tied,         ///< under_recipe: T5's tied head is not multiplied by 1/sqrt(hidden)
+  gelu_by_tanh,                    ///< under_recipe: the erf form of GELU is computed in its tanh form
+  expert_groups_by_pairs,          ///< under_recipe: every group of experts counts by its two best
   head_tied_whatever_stated,       ///< facts: T5's head is the embedding, a stated false only unscales it
   next_position_ignores_time,      ///< mrope_rules: text goes on behind a video's rows and columns
   padding_counted,                 ///< padding_rule: a call without positions counts padding too

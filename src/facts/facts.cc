@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "facts/parts.h"
+#include "spec/under_recipe.h"
 
 namespace locant {
 namespace {
@@ -61,9 +62,7 @@ HeadFacts head_facts(const ModelSpec& spec, const Recipe& recipe) {
   head.tied_key = spec.head.tied_key;
   head.rows = spec.vocab;
   head.bias = spec.head.bias;
-  head.scale = spec.head.scale;
-  const bool by_default = spec.format == "gguf" && spec.family == "minicpm" && spec.head.scale_key.empty();
-  if (by_default && recipe.has(Quirk::head_scale_inverted_by_default)) head.scale = 1 / head.scale;
+  head.scale = under_recipe(spec, recipe).head.scale;
   head.softcap = spec.head.softcap;
   return head;
 }

@@ -11,6 +11,7 @@
 #include "model/gguf_names.h"
 #include "model/stack.h"
 #include "model/state.h"
+#include "spec/under_recipe.h"
 
 namespace locant {
 namespace {
@@ -53,10 +54,11 @@ Model::~Model() = default;
 std::unique_ptr<Model> Model::load(const std::string& path, const LoadOptions& options, ThreadPool& pool) {
   auto state = std::make_unique<State>();
   state->pool = &pool;
-  state->spec = read_spec(path);
-  const ModelSpec& spec = state->spec;
-  const std::string_view usual = spec.format == "gguf" ? "llama.cpp" : "hf";
+  ModelSpec published = read_spec(path);
+  const std::string_view usual = published.format == "gguf" ? "llama.cpp" : "hf";
   state->recipe = &find_recipe(options.recipe.empty() ? usual : std::string_view(options.recipe));
+  state->spec = under_recipe(std::move(published), *state->recipe);
+  const ModelSpec& spec = state->spec;
   state->numerics = numerics_of(*state->recipe, options.run_dtype);
   state->activations = options.activations;
   state->embedding_scale = embedding_scale(spec, *state->recipe, options.run_dtype);

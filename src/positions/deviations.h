@@ -188,7 +188,7 @@ inline constexpr std::array<Deviation, 7> kSglang = {{
      .quirk = Quirk::sections_rescaled},
 }};
 
-inline constexpr std::array<Deviation, 12> kLlamaCpp = {{
+inline constexpr std::array<Deviation, 15> kLlamaCpp = {{
     {.touches = Touches::positions,
      .what = "on the CPU the angles of a position are a running f32 product over the pairs",
      .evidence = "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), ggml_rope_ext; "
@@ -256,6 +256,29 @@ inline constexpr std::array<Deviation, 12> kLlamaCpp = {{
                  "logit_scale; src/models/minicpm.cpp, f_logit_scale",
      .tested_live = true,
      .quirk = Quirk::head_scale_inverted_by_default},
+    {.touches = Touches::head,
+     .what = "the logits of T5's tied head are not multiplied by 1/sqrt(hidden)",
+     .evidence =
+         "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), a t5 file without output.weight; "
+         "src/models/t5.cpp, graph<false>",
+     .tested_live = true,
+     .quirk = Quirk::head_unscaled_when_tied},
+    {.touches = Touches::mlp,
+     .what =
+         "every GELU is the tanh form, also where a model was published with erf (BERT, GPT-NeoX, Falcon, "
+         "MPT, ModernBERT): up to 4.7e-4 away. On the CPU it is looked up by an f16 argument in a table of "
+         "f16 values, which the recipe does not follow",
+     .evidence = "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), ggml_gelu and files of those "
+                 "models; src/llama-graph.cpp, build_ffn; src/ggml-cpu/vec.h, ggml_vec_gelu_f32",
+     .tested_live = true,
+     .quirk = Quirk::gelu_by_tanh},
+    {.touches = Touches::mlp,
+     .what = "groups of experts count by their two best, as in DeepSeek-V3; those of V2 count by the best",
+     .evidence =
+         "llama-cpp-python 0.3.36 (llama.cpp 0c1e5709, ggml 0.25.3), a deepseek2 file with groups and "
+         "softmax; src/llama-graph.cpp, build_moe_ffn",
+     .tested_live = true,
+     .quirk = Quirk::expert_groups_by_pairs},
 }};
 
 inline constexpr std::array<Deviation, 10> kMlx = {{

@@ -80,6 +80,8 @@ std::string_view name_of(Touches touches) noexcept {
       return "head";
     case Touches::position_ids:
       return "position_ids";
+    case Touches::mlp:
+      return "mlp";
   }
   return "";
 }

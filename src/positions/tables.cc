@@ -44,20 +44,30 @@ float kept(double x, double factor, const Numerics& numerics) {
 class Angles {
  public:
   Angles(std::span<const double> inv_freq, AngleNumerics numerics)
-      : inv_freq_(inv_freq), numerics_(numerics) {}
+      : inv_freq_(inv_freq), numerics_(numerics), exponent_(rounding_of_exponent(inv_freq.size())) {}
 
   [[nodiscard]] double next(std::int64_t position, std::size_t pair) {
     const double w = inv_freq_[pair];
     if (numerics_ == AngleNumerics::f64) return static_cast<double>(position) * w;
     const auto p = static_cast<float>(position);
     const bool chained = numerics_ == AngleNumerics::f32_running && pair > 0 && inv_freq_[pair - 1] != 0;
-    running_ = chained ? running_ * static_cast<float>(w / inv_freq_[pair - 1]) : p * static_cast<float>(w);
+    running_ = chained ? running_ * step(w / inv_freq_[pair - 1]) : p * static_cast<float>(w);
     return static_cast<double>(running_);
   }
 
  private:
+  /// ggml takes theta^(-2/n) with an f32 exponent, which is rounded where n is no power of two.
+  static double rounding_of_exponent(std::size_t pairs) {
+    const double exponent = pairs == 0 ? 1 : 1 / static_cast<double>(pairs);
+    return static_cast<double>(static_cast<float>(exponent)) / exponent;
+  }
+  [[nodiscard]] float step(double ratio) const {
+    return static_cast<float>(exponent_ == 1 ? ratio : std::pow(ratio, exponent_));
+  }
+
   std::span<const double> inv_freq_;
   AngleNumerics numerics_;
+  double exponent_;
   float running_ = 0;
 };
 

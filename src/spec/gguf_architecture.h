@@ -63,7 +63,7 @@ struct GgufArchitecture {
   double beta_fast = 32;
   float log_divisor = 0;  ///< mscale_all_dim = rope.scaling.yarn_log_multiplier / this; 0 = not read
   NormKind norm = NormKind::rms;
-  Activation activation = Activation::silu;
+  Activation activation = Activation::silu;  ///< as published
   bool gated = true;
   bool normed = false;       ///< a norm follows the lookup
   bool causal = true;        ///< where attention.causal is not stated
@@ -100,6 +100,7 @@ void finish_gguf_deepseek2(GgufKeys& keys, ModelSpec& spec, const GgufArchitectu
 void finish_gguf_deepseek4(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
 void finish_gguf_gemma(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
 void finish_gguf_gemma4(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
+void finish_gguf_gptneox(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
 void finish_gguf_grok(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
 void finish_gguf_jais(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
 void finish_gguf_llama4(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
@@ -107,6 +108,7 @@ void finish_gguf_minicpm(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture
 void finish_gguf_minicpm3(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
 void finish_gguf_mistral3(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
 void finish_gguf_olmo2(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
+void finish_gguf_starcoder(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
 void finish_gguf_step35(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
 void finish_gguf_t5(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row);
 

@@ -12,7 +12,9 @@ namespace {
 using enum GgufRope;
 
 constexpr auto kLayerNorm = NormKind::layer;
+// As the models were published, which files do not state; what llama.cpp computes is a quirk of its recipe.
 constexpr auto kGelu = Activation::gelu_tanh;
+constexpr auto kErf = Activation::gelu_erf;
 
 constexpr GgufArchitecture plain(std::string_view name, GgufRope rope, std::string_view family = {}) {
   return {.name = name, .family = family, .rope = rope};
@@ -26,6 +28,7 @@ constexpr GgufArchitecture gpt(std::string_view name, GgufRope rope, std::string
 
 constexpr GgufArchitecture encoder(std::string_view name, GgufRope rope, std::string_view family = {}) {
   GgufArchitecture row = gpt(name, rope, family);
+  row.activation = kErf;
   row.normed = true;
   row.token_types = true;
   return row;
@@ -179,7 +182,7 @@ constexpr std::array kRows = {
     GgufArchitecture{.name = "baichuan", .rope = norm, .finish = finish_gguf_baichuan},
     GgufArchitecture{.name = "bert",
                      .norm = kLayerNorm,
-                     .activation = kGelu,
+                     .activation = kErf,
                      .gated = false,
                      .normed = true,
                      .learned = true,
@@ -222,7 +225,7 @@ constexpr std::array kRows = {
                      .rope = neox,
                      .whole_head = true,
                      .norm = kLayerNorm,
-                     .activation = kGelu,
+                     .activation = kErf,
                      .gated = false},
     gemma("gemma", {}, {}),
     gemma_embedding(),
@@ -239,7 +242,7 @@ constexpr std::array kRows = {
         .name = "gpt2", .norm = kLayerNorm, .activation = kGelu, .gated = false, .learned = true},
     // llama.cpp names it and computes it no longer: neighbours pair, as in the model itself.
     gpt("gptj", norm),
-    gpt("gptneox", neox, "gpt_neox"),
+    with(gpt("gptneox", neox, "gpt_neox"), finish_gguf_gptneox),
     granite("granite"),
     granite("granitehybrid", "granitemoehybrid"),
     granite("granitemoe"),
@@ -266,7 +269,7 @@ constexpr std::array kRows = {
     plain("jamba", none),
     GgufArchitecture{.name = "jina-bert-v2",
                      .norm = kLayerNorm,
-                     .activation = kGelu,
+                     .activation = kErf,
                      .normed = true,
                      .token_types = true,
                      .alibi = 8},
@@ -306,11 +309,11 @@ constexpr std::array kRows = {
         .family = "modernbert",
         .rope = neox,
         .norm = kLayerNorm,
-        .activation = kGelu,
+        .activation = kErf,
         .normed = true,
         .windows = {.kind = GgufWindow::symmetric, .period = 3, .full_first = true, .local = GgufLocal::own}},
     GgufArchitecture{
-        .name = "mpt", .norm = kLayerNorm, .activation = kGelu, .gated = false, .alibi_key = true},
+        .name = "mpt", .norm = kLayerNorm, .activation = kErf, .gated = false, .alibi_key = true},
     GgufArchitecture{.name = "nemotron",
                      .rope = neox,
                      .norm = kLayerNorm,
@@ -360,7 +363,8 @@ constexpr std::array kRows = {
                      .norm = kLayerNorm,
                      .activation = kGelu,
                      .gated = false,
-                     .learned = true},
+                     .learned = true,
+                     .finish = finish_gguf_starcoder},
     gpt("starcoder2", neox),
     with(windowed("step35", "step3p5", kListed), finish_gguf_step35),
     GgufArchitecture{.name = "t5", .activation = Activation::relu, .gated = false, .finish = finish_gguf_t5},

@@ -58,14 +58,16 @@ void read_weights(GgufKeys& keys, const GgufArchitecture& row, ExpertsSpec& expe
   experts.weighs_input = row.name == "llama4";
 }
 
-void read_groups(GgufKeys& keys, ExpertsSpec& experts) {
+void read_groups(GgufKeys& keys, const GgufArchitecture& row, ExpertsSpec& experts) {
   experts.groups = std::max<std::int64_t>(1, keys.integer("expert_group_count", 0).value_or(1));
   if (experts.count % experts.groups != 0)
     keys.fail("expert_group_count", fmt::format("a divisor of the {} experts", experts.count));
   experts.chosen_groups = std::max<std::int64_t>(1, keys.integer("expert_group_used_count", 0).value_or(1));
   if (experts.chosen_groups > experts.groups)
     keys.fail("expert_group_used_count", fmt::format("at most the {} groups", experts.groups));
-  experts.group_pairs = experts.groups > 1;
+  // DeepSeek-V2, whose gate is a softmax, counts a group by its best expert.
+  const bool v2 = row.name == "deepseek2" && experts.router == RouterScore::softmax;
+  experts.group_pairs = experts.groups > 1 && !v2;
 }
 
 // What keys say of widths and layers.
@@ -120,7 +122,7 @@ void read_gguf_experts(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& s
   if (experts.chosen < 1 || experts.chosen > experts.count)
     keys.fail("expert_used_count", fmt::format("a whole number from 1 to {}", experts.count));
   read_weights(keys, row, experts);
-  read_groups(keys, experts);
+  read_groups(keys, row, experts);
   read_places(keys, row, spec);
   read_tensors(keys, spec);
 }

@@ -119,6 +119,12 @@ void finish_gguf_gemma4(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture&
   if (const auto local = keys.integer("attention.key_length_swa", 2)) spec.head_dim = *local;
 }
 
+// Pythia and its kin say "gelu"; the 20B model, of 44 layers, says "gelu_fast".
+void finish_gguf_gptneox(GgufKeys&, ModelSpec& spec, const GgufArchitecture&) {
+  constexpr std::int64_t kLayersOf20B = 44;
+  spec.mlp.activation = spec.layers == kLayersOf20B ? Activation::gelu_tanh : Activation::gelu_erf;
+}
+
 void finish_gguf_grok(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture&) {
   const auto scale = keys.number("attention.output_scale");
   set_attention_scale(spec, scale.value_or(0.08838834764831845));
@@ -179,6 +185,12 @@ void finish_gguf_olmo2(GgufKeys&, ModelSpec& spec, const GgufArchitecture&) {
   }
 }
 
+// Its class means tanh where a config is silent; those of 15B, of 40 layers, say "gelu".
+void finish_gguf_starcoder(GgufKeys&, ModelSpec& spec, const GgufArchitecture&) {
+  constexpr std::int64_t kLayersOf15B = 40;
+  if (spec.layers == kLayersOf15B) spec.mlp.activation = Activation::gelu_erf;
+}
+
 // Layers that see everything rotate half of what rope.dimension_count says.
 void finish_gguf_step35(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture&) {
   const std::int64_t stated = keys.integer("rope.dimension_count", 2).value_or(spec.head_dim);
@@ -221,11 +233,7 @@ void finish_gguf_t5(GgufKeys& keys, ModelSpec& spec, const GgufArchitecture& row
   spec.mlp.gated = keys.tensor("dec.blk.0.ffn_gate.weight") != nullptr;
   spec.mlp.activation = spec.mlp.gated ? Activation::gelu_tanh : Activation::relu;
   spec.lengths = {};
-  if (spec.head.tied) {
-    keys.note(
-        fmt::format("{}: llama.cpp does not multiply the logits of a tied head by 1/sqrt(width), as T5 does",
-                    keys.path()));
-  }
+  if (spec.head.tied) spec.head.scale = 1 / std::sqrt(static_cast<double>(spec.hidden));
 }
 
 }  // namespace locant

@@ -64,6 +64,7 @@ def library() -> tuple[ctypes.CDLL, ctypes.CDLL]:
     base.ggml_rope_ext.restype = pointer
     base.ggml_rope_multi.argtypes = [pointer] * 4 + [number, ctypes.POINTER(number), number, *tail]
     base.ggml_rope_multi.restype = pointer
+    base.ggml_gelu.argtypes, base.ggml_gelu.restype = [pointer] * 2, pointer
     base.ggml_soft_max_ext.argtypes, base.ggml_soft_max_ext.restype = [pointer] * 3 + [real, real], pointer
     cpu.ggml_graph_compute_with_ctx.argtypes = [pointer, pointer, number]
     cpu.ggml_graph_compute_with_ctx.restype = number
@@ -121,3 +122,8 @@ def soft_max(scores: Floats, mask: Floats, max_bias: float) -> Floats:
         inputs = context.tensor(scores), context.tensor(mask)
         result = context.base.ggml_soft_max_ext(context.handle, *inputs, 1.0, max_bias)
         return context.computed(result, scores.shape)
+
+
+def gelu(x: Floats) -> Floats:
+    with Context() as context:
+        return context.computed(context.base.ggml_gelu(context.handle, context.tensor(x)), x.shape)

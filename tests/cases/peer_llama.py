@@ -73,6 +73,8 @@ class Opened:
     """A context over a file."""
 
     def __init__(self, model: Any, capacity: int, **settings: Any) -> None:
+        self.vocabulary = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
+        self.hidden = llama_cpp.llama_model_n_embd(model)
         params = llama_cpp.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = capacity, capacity, capacity
         params.n_threads = params.n_threads_batch = 1
@@ -85,19 +87,50 @@ class Opened:
             raise SystemExit("llama_init_from_model failed")
 
     def forward(self, ids: list[int]) -> Floats:
+        """Logits [T, V] of a text from its start."""
+        self.clear()
+        return self.decode(ids)
+
+    def clear(self) -> None:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self.handle), True)
-        batch = llama_cpp.llama_batch_init(len(ids), 0, 1)
-        batch.n_tokens = len(ids)
-        for t, token in enumerate(ids):
-            batch.token[t], batch.pos[t], batch.n_seq_id[t], batch.logits[t] = token, t, 1, 1
-            batch.seq_id[t][0] = 0
-        try:
+
+    def decode(self, ids: list[int]) -> Floats:
+        with _batch(ids) as batch:
             if llama_cpp.llama_decode(self.handle, batch) != 0:
                 raise SystemExit("llama_decode failed")
-            rows = ctypes.cast(llama_cpp.llama_get_logits(self.handle), ctypes.POINTER(ctypes.c_float))
-            return np.ctypeslib.as_array(rows, (len(ids), VOCABULARY)).copy()
-        finally:
-            llama_cpp.llama_batch_free(batch)
+            return _rows(llama_cpp.llama_get_logits(self.handle), len(ids), self.vocabulary)
+
+    def encode(self, ids: list[int]) -> None:
+        with _batch(ids) as batch:
+            if llama_cpp.llama_encode(self.handle, batch) != 0:
+                raise SystemExit("llama_encode failed")
+
+    def states(self, ids: list[int]) -> Floats:
+        """States [T, hidden] of an encoder in a context with embeddings and no pooling."""
+        self.encode(ids)
+        return _rows(llama_cpp.llama_get_embeddings(self.handle), len(ids), self.hidden)
+
+    def translate(self, ids: list[int], answer: list[int]) -> Floats:
+        """Logits [T, V] of a decoder's tokens beside an encoder that read ids."""
+        self.encode(ids)
+        return self.decode(answer)
+
+
+@contextmanager
+def _batch(ids: list[int]) -> Iterator[Any]:
+    batch = llama_cpp.llama_batch_init(len(ids), 0, 1)
+    batch.n_tokens = len(ids)
+    for t, token in enumerate(ids):
+        batch.token[t], batch.pos[t], batch.n_seq_id[t], batch.logits[t] = token, t, 1, 1
+        batch.seq_id[t][0] = 0
+    try:
+        yield batch
+    finally:
+        llama_cpp.llama_batch_free(batch)
+
+
+def _rows(values: Any, rows: int, width: int) -> Floats:
+    return np.ctypeslib.as_array(ctypes.cast(values, ctypes.POINTER(ctypes.c_float)), (rows, width)).copy()
 
 
 @contextmanager

@@ -264,6 +264,7 @@ def convert(model: PreTrainedModel, architecture: str, keys: Keys, path: Path, c
     for change in CHANGES.get(changes or architecture, []):
         change(tensors, config)
     writer = gguf.GGUFWriter(path, architecture)
+    writer.add_tokenizer_model("no_vocab")
     for key, value in (common_keys(config, architecture) | keys).items():
         add_key(writer, f"{architecture}.{key}", value)
     layers = int(first(config, "num_hidden_layers", "n_layer", "n_layers", "num_layers"))

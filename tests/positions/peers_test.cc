@@ -203,7 +203,9 @@ std::pair<std::optional<SitePlan>, std::string> outcome(const Case& one) {
 }
 
 /// Rows that act outside plan(): tests/peers runs them.
-const std::set<Quirk> kElsewhere = {Quirk::embedding_scale_unrounded, Quirk::head_scale_inverted_by_default};
+const std::set<Quirk> kElsewhere = {Quirk::embedding_scale_unrounded, Quirk::head_scale_inverted_by_default,
+                                    Quirk::head_unscaled_when_tied, Quirk::gelu_by_tanh,
+                                    Quirk::expert_groups_by_pairs};
 
 TEST_P(Peers, DoWhatTheirRecipeSays) {
   const Json file = golden::file(std::string("peer_") + GetParam());

@@ -117,6 +117,9 @@ const std::map<Quirk, std::string_view>& elsewhere() {
       {Quirk::embedding_scale_unrounded, "facts_test: TheNormaliserOfGemmaIsRoundedButInLlamaCpp"},
       {Quirk::head_scale_inverted_by_default, "facts_test: HeadsAreReadByTheRecipe"},
       {Quirk::head_tied_whatever_stated, "facts_test: HeadsAreReadByTheRecipe"},
+      {Quirk::head_unscaled_when_tied, "under_recipe_test: TheTiedHeadOfT5IsScaled"},
+      {Quirk::gelu_by_tanh, "under_recipe_test: GeluIsTheOneThatWasPublished"},
+      {Quirk::expert_groups_by_pairs, "under_recipe_test: GroupsOfDeepSeekV2CountByTheirBest"},
       {Quirk::next_position_ignores_time, "position_rules_test"},
       {Quirk::padding_counted, "position_rules_test"},
   };

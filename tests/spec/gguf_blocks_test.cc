@@ -188,6 +188,9 @@ TEST(GgufExperts, ChosenAsTheCodeAndKeysSay) {
   EXPECT_EQ(v3.groups, 4);
   EXPECT_EQ(v3.chosen_groups, 2);
   EXPECT_TRUE(v3.group_pairs);
+  const ExpertsSpec v2 = read(deepseek.set("deepseek2.expert_gating_func", 1)).experts;
+  EXPECT_EQ(v2.groups, 4);
+  EXPECT_FALSE(v2.group_pairs);
 }
 
 TEST(GgufExperts, LayersAndWidthsByKeys) {
