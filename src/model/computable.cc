@@ -5,13 +5,18 @@
 
 #include <string_view>
 
+#include "core/quote.h"
+
 namespace locant {
 
 void check_blocks(const ModelSpec& spec) {
   const auto refuse = [&](std::string_view what) {
     throw SpecError(fmt::format("{}: run computes layers of attention and mlps, got {}", spec.path, what));
   };
-  if (spec.generic) refuse("a family that is not known");
+  if (spec.generic) {
+    throw SpecError(fmt::format("{}: run computes the families of `locant list families`, got {}", spec.path,
+                                spec.family.empty() ? "one without a name" : quote(spec.family)));
+  }
   for (const AttentionSpec& attention : spec.attention) {
     if (!attention.attends) refuse("a layer that holds no attention");
   }
