@@ -89,6 +89,8 @@ int run(std::span<const std::string> args, Host& host) {
   } catch (const std::bad_alloc&) {
     return refuse(host, "memory: this machine does not give enough for it", kBadInput);
   } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again)
+      return refuse(host, "threads: the system starts no more; --threads takes fewer", kBadInput);
     return refuse(host, fmt::format("system: {}", error.what()), kBadInput);
   } catch (const std::exception& error) {
     return refuse(

@@ -71,11 +71,12 @@ FeedCall FlatRows::call() const {
   return call;
 }
 
-Tracing::Tracing(const std::string& path, const std::string& model) {
+Tracing::Tracing(const std::string& path, const std::string& name, const Model& model) {
   if (path.empty()) return;
   TraceOptions trace;
   trace.producer = fmt::format("locant {}", version());
-  trace.model = model;
+  trace.model = name;
+  if (model.is_bidirectional() && !model.has_encoder()) trace.stack = "encoder";
   writer_.emplace(path, std::move(trace));
 }
 

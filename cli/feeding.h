@@ -46,8 +46,8 @@ struct FlatRows {
 /// The trace of a session, where one is asked for.
 class Tracing {
  public:
-  /// `path` "" = none.
-  Tracing(const std::string& path, const std::string& model);
+  /// `path` "" = none; `name` is what was run.
+  Tracing(const std::string& path, const std::string& name, const Model& model);
   void attach(Session& session, Padding padding);
   void finish(Session& session);
 

@@ -167,6 +167,7 @@ OrderedJson inspect_json(const Facts& facts) {
                   {"vocab", model.vocab},       {"parameters", or_null(model.parameters)}};
   out["embedding"] = embedding_json(facts.embedding);
   out["head"] = {{"tensor", word_or_null(facts.head.tensor)},
+                 {"absent", facts.head.absent},
                  {"tied", facts.head.tied},
                  {"rows", facts.head.rows},
                  {"bias", facts.head.bias},

@@ -87,15 +87,19 @@ void write_model(const Facts& facts, Answer& answer) {
   const EmbeddingFacts& embedding = facts.embedding;
   out << fmt::format("embedding  {} rows of {}", embedding.rows,
                      embedding.factorised_width > 0 ? embedding.factorised_width : embedding.width);
-  if (embedding.factorised_width > 0) out << fmt::format(", projected to {}", embedding.width);
   if (embedding.scale != 1) out << fmt::format(", times {:.9g}", embedding.scale);
   if (embedding.norm) out << fmt::format(", then a {} norm", name_of(*embedding.norm));
+  if (embedding.factorised_width > 0) out << fmt::format(", projected to {}", model.hidden);
   if (!embedding.tensor.empty()) {
     const std::string_view stored =
         embedding.dtype ? name_of(*embedding.dtype) : std::string_view(embedding.block_type);
     out << fmt::format(", {} {}", stored, one_line(embedding.tensor));
   }
   const HeadFacts& head = facts.head;
+  if (head.absent) {
+    out << "\nhead       none in these weights: run gives hidden states\n";
+    return;
+  }
   out << fmt::format("\nhead       {}{}{}{}\n", head.tied ? "the embedding's matrix" : "a matrix of its own",
                      head.bias ? ", with a bias" : "",
                      head.scale != 1 ? fmt::format(", logits times {:.6g}", head.scale) : "",

@@ -7,7 +7,6 @@
 
 #include "cli/answer.h"
 #include "cli/commands.h"
-#include "cli/interrupt.h"
 #include "cli/models.h"
 #include "cli/run_passes.h"
 #include "cli/run_report.h"
@@ -77,6 +76,29 @@ std::int64_t logits_bytes(const RunOptions& options, const Rows& rows, std::int6
 void write_notes(const RunReport& report, Host& host) {
   if (report.options.common.quiet) return;
   for (const Note& note : report.notes) host.err() << "locant: note: " << one_line(note.text) << '\n';
+}
+
+/// A long text in one piece takes time that grows with its square: said before, not behind.
+void note_long_loss(const RunOptions& options, const Model& model, std::int64_t longest, Host& host) {
+  constexpr std::int64_t kMany = 8;  // configured lengths
+  const std::optional<std::int64_t>& configured = model.spec().lengths.configured;
+  if (!options.loss || options.common.quiet || !configured || longest / kMany < *configured) return;
+  host.err()
+      << fmt::format(
+             "locant: note: {} tokens are read in one piece, the model is configured for {}; --window {} "
+             "scores them in windows of that length",
+             longest, *configured, *configured)
+      << std::endl;
+}
+
+/// What a masked-LM answer lacks without a mask.
+void note_masks(RunReport& report, std::optional<std::int64_t> mask) {
+  if (report.scores.options().predicts != Predicts::itself) return;
+  const bool any = std::any_of(report.scores.next.begin(), report.scores.next.end(),
+                               [](const auto& candidates) { return !candidates.empty(); });
+  if (any || report.options.top == 0) return;
+  report.notes.push_back({.text = mask ? fmt::format("the prompt holds no mask (id {}): no candidates", *mask)
+                                       : "which id is the mask is not stated: no candidates"});
 }
 
 /// What is needed stands on the terminal before it is taken; what cannot fit is refused.
@@ -181,7 +203,6 @@ int run_command(Args args, Host& host) {
                        .sampling = options.sampling,
                        .mask = special.mask});
   PooledStates pooled(lengths_of(prompts), model->spec().hidden, options.pool.value_or(Pool::mean));
-  const InterruptWatch watch;
   RunReport report{options, *model, tokenizer.tokenizer.get(), rows, positions, scores,
                    {},      {},     std::move(notes),          {}};
   report.memory = need;
@@ -191,13 +212,14 @@ int run_command(Args args, Host& host) {
   if (asks == Asks::states) report.pooled = &pooled;
 
   std::unique_ptr<Session> session;
-  Tracing tracing(options.trace_file, path);
+  Tracing tracing(options.trace_file, path, *model);
   if (!windows) {
     session = model->open_session(wanted);
     tracing.attach(*session, options.padding);
   }
   report.timing.load_s = seconds_since(begin);
-  const Run run{options, *model, session.get(), pool, special, watch, progress};
+  if (!windows) note_long_loss(options, *model, *std::max_element(lengths.begin(), lengths.end()), host);
+  const Run run{options, *model, session.get(), pool, special, progress};
   if (windows) {
     WindowAnswer answered = read_windows(run, *windows, rows, scores, report.timing);
     positions.rows = std::move(answered.positions);
@@ -218,6 +240,7 @@ int run_command(Args args, Host& host) {
   write_vectors(report);
   note_non_finite(report);
   note_lengths(report);
+  note_masks(report, special.mask);
   progress.clear();
   write_notes(report, host);
   const std::size_t told = report.notes.size();

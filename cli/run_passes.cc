@@ -120,13 +120,14 @@ void read_encoder(const Run& run, const Rows& rows, Timing& timing) {
 WindowAnswer read_windows(const Run& run, const Windows& windows, const Rows& rows, PromptScores& scores,
                           Timing& timing) {
   Pace pace(run.progress, "scoring", count_of(rows));
+  const InterruptWatch watch;
   const Clock::time_point begin = Clock::now();
   WindowAnswer answer = score_windows({.model = run.model,
                                        .rows = rows,
                                        .windows = windows,
                                        .cache = run.options.cache,
                                        .pool = run.pool,
-                                       .interrupt = run.watch.flag(),
+                                       .interrupt = watch.flag(),
                                        .progress = [&](std::int64_t done, std::int64_t) { pace.show(done); }},
                                       scores);
   timing.prompt_tokens += answer.tokens;
@@ -151,7 +152,8 @@ void continue_rows(const Run& run, RunReport& report, const TextReader& shown) {
   options.first = choice;
   options.end_tokens = run.special.end;
   options.sampling = run.options.sampling;
-  options.interrupt = &run.watch.flag();
+  const InterruptWatch watch;
+  options.interrupt = &watch.flag();
   const Clock::time_point begin = Clock::now();
   const auto take = [&](std::size_t row, const std::string& text) {
     report.continuations[row].text += text;

@@ -29,7 +29,6 @@ struct Run {
   Session* session;  ///< null where windows open their own
   ThreadPool& pool;
   const SpecialIds& special;
-  const InterruptWatch& watch;
   Progress& progress;
 };
 
@@ -38,11 +37,13 @@ void read_prompt_rows(const Run& run, const Rows& rows, const RowPositions& posi
 void read_states(const Run& run, const Rows& rows, const RowPositions& positions, PooledStates& pooled,
                  Timing& timing);
 void read_encoder(const Run& run, const Rows& rows, Timing& timing);
+/// Ctrl-C ends it before the next window.
 [[nodiscard]] WindowAnswer read_windows(const Run& run, const Windows& windows, const Rows& rows,
                                         PromptScores& scores, Timing& timing);
 
 /// `shown` gets the text of a single row as it becomes certain.
 using TextReader = std::function<void(const std::string& text)>;
+/// Ctrl-C ends it before the next token.
 void continue_rows(const Run& run, RunReport& report, const TextReader& shown);
 
 }  // namespace locant::cli

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "cli/feeding.h"
 #include "cli/run_report.h"
 #include "cli/stream.h"
 
@@ -28,14 +29,15 @@ std::string with_unit(double value) {
 std::string lengths_text(const LengthSpec& lengths) {
   const std::string trained =
       lengths.trained ? fmt::format("trained for {}", *lengths.trained) : "trained length not stated";
-  return lengths.configured ? fmt::format("{}, configured for {}", trained, *lengths.configured) : trained;
+  if (lengths.configured) return fmt::format("{}, configured for {} tokens", trained, *lengths.configured);
+  return lengths.trained ? trained + " tokens" : trained;
 }
 
 std::string model_line(const Model& model) {
   const ModelSpec& spec = model.spec();
   const std::vector<std::string> mechanisms = mechanism_names(spec);
-  return fmt::format("{}, {} layers, {}parameters; positions: {}; {} tokens; recipe {}", spec.family,
-                     spec.layers, with_unit(static_cast<double>(model.parameters())) + " ",
+  return fmt::format("{}, {} layers, {}parameters; positions: {}; {}; recipe {}", spec.family, spec.layers,
+                     with_unit(static_cast<double>(model.parameters())) + " ",
                      mechanisms.empty() ? "none" : fmt::format("{}", fmt::join(mechanisms, ", ")),
                      lengths_text(spec.lengths), model.recipe().name);
 }
@@ -73,8 +75,10 @@ std::size_t piece_width(const RunReport& report) {
 void write_tokens(const RunReport& report, std::size_t width, Answer& answer) {
   std::ostream& out = answer.stream();
   const Style& style = answer.style();
-  out << fmt::format("\n{}{:>4} {:>9} {:>8}{}  {:>9}{}\n", style.bold, "row", "position", "id",
-                     report.tokenizer == nullptr ? "" : "  " + pad_to("piece", width), "log p", style.off);
+  const bool scored = report.pooled == nullptr;
+  out << fmt::format("\n{}{:>4} {:>9} {:>8}{}{}{}\n", style.bold, "row", "position", "id",
+                     report.tokenizer == nullptr ? "" : "  " + pad_to("piece", width),
+                     scored ? fmt::format("  {:>9}", "log p") : "", style.off);
   for (std::size_t row = 0; row < report.rows.size(); ++row) {
     const auto& ids = report.rows[row];
     for (std::size_t token = 0; token < ids.size(); ++token) {
@@ -85,9 +89,10 @@ void write_tokens(const RunReport& report, std::size_t width, Answer& answer) {
         token += left_out;
       }
       const std::optional<double>& value = report.scores.log_probabilities[row][token];
-      out << fmt::format("{:>4} {:>9} {:>8}{}  {:>9}\n", row, position_text(report, row, token), ids[token],
+      const std::string shown = value ? fmt::format("{:.4f}", *value) : "-";
+      out << fmt::format("{:>4} {:>9} {:>8}{}{}\n", row, position_text(report, row, token), ids[token],
                          piece_column(report, ids[token], width),
-                         value ? fmt::format("{:.4f}", *value) : "-");
+                         scored ? fmt::format("  {:>9}", shown) : "");
     }
   }
 }
@@ -143,6 +148,10 @@ void write_loss(const RunReport& report, std::size_t row, Answer& answer) {
 
 void write_prompt_text(const RunReport& report, Answer& answer) {
   answer.stream() << answer.style().bold << model_line(report.model) << answer.style().off << '\n';
+  if (report.encoder_rows != nullptr) {
+    answer.stream() << fmt::format("the encoder reads {} tokens; the decoder's are shown\n",
+                                   fmt::join(lengths_of(*report.encoder_rows), " and "));
+  }
   const std::size_t width = piece_width(report);
   write_tokens(report, width, answer);
   for (std::size_t row = 0; row < report.rows.size(); ++row) write_next(report, row, width, answer);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/models.h"
 #include "locant/formats.h"
@@ -26,6 +27,18 @@ std::optional<Json> object_in(const fs::path& path) {
   return json;
 }
 
+/// The line of [MASK] in a WordPiece list, counted from 0.
+std::optional<std::int64_t> mask_in_list(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return std::nullopt;
+  std::istringstream lines(read_file(path.string()));
+  std::int64_t id = 0;
+  for (std::string line; std::getline(lines, line); ++id) {
+    if (line == "[MASK]" || line == "[MASK]\r") return id;
+  }
+  return std::nullopt;
+}
+
 void read_folder(const fs::path& folder, SpecialIds& ids) {
   if (const auto config = object_in(folder / "generation_config.json");
       config && config->contains("eos_token_id")) {
@@ -35,6 +48,7 @@ void read_folder(const fs::path& folder, SpecialIds& ids) {
     }
   }
   const auto tokenizer = object_in(folder / "tokenizer.json");
+  if (!tokenizer) ids.mask = mask_in_list(folder / "vocab.txt");
   if (!tokenizer || !tokenizer->contains("added_tokens") || !(*tokenizer)["added_tokens"].is_array()) return;
   for (const Json& token : (*tokenizer)["added_tokens"]) {
     if (!token.is_object() || !token.contains("content") || !token.contains("id")) continue;

@@ -34,6 +34,11 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   constexpr std::size_t kLongest = 64;  // no name is longer; keeps a pasted text from costing time
   if (word.size() > kLongest) return {};
   const std::string* best = nullptr;
+  // A beginning of one name alone is that name.
+  constexpr std::size_t kBeginning = 4;
+  const auto begins = [word](const std::string& candidate) { return candidate.starts_with(word); };
+  if (word.size() >= kBeginning && std::count_if(candidates.begin(), candidates.end(), begins) == 1)
+    return fmt::format("; did you mean {}?", *std::find_if(candidates.begin(), candidates.end(), begins));
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     if (const std::size_t d = distance(word, candidate); d < least) {

@@ -92,7 +92,7 @@ void record_own(const TraceFlags& flags, const std::string& path, const Rows& ro
   wanted.rows = static_cast<std::int64_t>(rows.size());
   wanted.capacity = *std::max_element(lengths.begin(), lengths.end()) + flags.steps;
   const std::unique_ptr<Session> session = model->open_session(wanted);
-  Tracing tracing(flags.trace, path);
+  Tracing tracing(flags.trace, path, *model);
   tracing.attach(*session, flags.pad == "left" ? Padding::left : Padding::right);
   progress.show("recording the prompt");
   PromptScores scores(rows, model->vocab(), {.top = 1});

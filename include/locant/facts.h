@@ -64,7 +64,8 @@ struct HeadFacts {
   std::int64_t rows = 0;
   bool bias = false;
   double scale = 1;
-  double softcap = 0;  ///< 0 = none
+  double softcap = 0;   ///< 0 = none
+  bool absent = false;  ///< the weights are there and hold none: a bare encoder
 };
 
 /// Which length a plan follows.

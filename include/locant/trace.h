@@ -83,6 +83,7 @@ struct TraceOptions {
   std::string producer;  ///< "locant 0.1.0"
   std::string model;     ///< what was run
   DType dtype = DType::f32;
+  std::string stack{};  ///< "encoder" of an encoder alone; empty = a decoder, or two stacks
   /// Score-shaped tensors ([B, heads, T, S]) larger than this are left out, bytes.
   std::int64_t largest_scores = 256LL << 20;
 };

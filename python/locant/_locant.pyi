@@ -431,6 +431,10 @@ class Spec:
         """Ids that end a text."""
 
     @property
+    def decoder_start(self) -> int | None:
+        """First id of a decoder beside an encoder; None where the config states none."""
+
+    @property
     def bos(self) -> int | None:
         """Id that begins a text."""
 
@@ -557,7 +561,17 @@ class LoadedModel:
         f16 or bf16). IndexError past a table's end.
         """
 
-    def generate_rows(self, ids: Sequence[Sequence[int]], tokens: int, end_tokens: Sequence[int], *, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0) -> list[list[int]]: ...
+    def generate_rows(self, ids: Sequence[Sequence[int]], tokens: int, end_tokens: Sequence[int], *, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0, encoder_ids: Sequence[Sequence[int]] = []) -> list[list[int]]: ...
+
+    @property
+    def has_head(self) -> bool: ...
+
+    @property
+    def has_encoder(self) -> bool: ...
+
+    def logits_rows(self, ids: Sequence[Sequence[int]], encoder_ids: Sequence[Sequence[int]]) -> numpy.typing.NDArray[numpy.float32]: ...
+
+    def states_rows(self, ids: Sequence[Sequence[int]]) -> numpy.typing.NDArray[numpy.float32]: ...
 
 def load(path: str, recipe: str, run_dtype: str, weights: str, activations: str, threads: int | None) -> LoadedModel: ...
 

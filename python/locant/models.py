@@ -17,6 +17,7 @@ from locant.sources import find_model
 from locant.text import Tokenizer, open_tokenizer
 
 Logits = npt.NDArray[np.float32]
+States = npt.NDArray[np.float32]
 
 
 def rows_of(ids: Any) -> list[list[int]]:
@@ -28,6 +29,13 @@ def rows_of(ids: Any) -> list[list[int]]:
     if not isinstance(ids, Sequence) or isinstance(ids, str):
         raise SpecError(f"ids: whole numbers [T] or [B, T], got {type(ids).__name__}")
     return [[int(one) for one in ids]]
+
+
+def is_single(ids: Any) -> bool:
+    """Ids of one row, not of a batch."""
+    if hasattr(ids, "shape"):
+        return len(ids.shape) == 1
+    return bool(len(ids)) and isinstance(ids[0], int | np.integer)
 
 
 class Model:
@@ -73,6 +81,16 @@ class Model:
         """Last position that the embedding site has a row for; None without a table."""
         return self.loaded.last_position
 
+    @property
+    def has_head(self) -> bool:
+        """False: a bare encoder, which gives states and no logits."""
+        return self.loaded.has_head
+
+    @property
+    def has_encoder(self) -> bool:
+        """A decoder that reads an encoder's answer: logits() and generate() take encoder_ids."""
+        return self.loaded.has_encoder
+
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """Ids to text and back. SpecError with the reason when there is none."""
@@ -82,11 +100,19 @@ class Model:
         """A session for up to `capacity` tokens a row; see Session.forward(). `cache`: "f32", "f16" or "bf16"."""
         return self.loaded.open(capacity, rows=rows, cache=cache)
 
-    def logits(self, ids: Any, *, positions: Any = None) -> Logits:
+    def logits(self, ids: Any, *, positions: Any = None, encoder_ids: Any = None) -> Logits:
         """Logits of every token: [T, V] for ids [T], [B, T, V] for rows. Uneven rows are filled up on the right, with
-        NaN. `positions`: [T], [B, T] or [axes, B, T] int64; None: each row counts from 0.
+        NaN. `positions`: [T], [B, T] or [axes, B, T] int64; None: each row counts from 0. `encoder_ids`: the rows that
+        the encoder reads, where the model has one; `ids` are then the decoder's, its start token in front.
         """
         rows = rows_of(ids)
+        if self.has_encoder or encoder_ids is not None:
+            if positions is not None:
+                raise SpecError("logits: positions are for a decoder alone")
+            if encoder_ids is None:
+                raise SpecError(f"logits: {self.spec.family} has an encoder, give encoder_ids")
+            answer = self.loaded.logits_rows(rows, rows_of(encoder_ids))
+            return answer[0] if is_single(ids) else answer
         width = max(len(row) for row in rows)
         if width == 0:
             raise SpecError("logits: a row must hold a token or more, got none")
@@ -100,10 +126,35 @@ class Model:
             at = np.ascontiguousarray(positions, dtype=np.int64)
             at = at.reshape((1,) * (3 - at.ndim) + at.shape)
         answer = self.open(width).forward(padded, mask, at)
-        single = not hasattr(ids, "shape") and bool(len(ids)) and isinstance(ids[0], int | np.integer)
-        if hasattr(ids, "shape"):
-            single = len(ids.shape) == 1
-        return answer[0] if single else answer
+        return answer[0] if is_single(ids) else answer
+
+    def states(self, ids: Any) -> States:
+        """Hidden states behind the last norm: [T, hidden] for ids [T], [B, T, hidden] for rows, NaN behind shorter
+        ones. Of a model with an encoder these are the encoder's.
+        """
+        answer = self.loaded.states_rows(rows_of(ids))
+        return answer[0] if is_single(ids) else answer
+
+    def embed(self, ids: Any, *, pool: str = "mean") -> States:
+        """One vector a row, [hidden] for ids [T], [B, hidden] for rows: the mean of the row's states, or the state of
+        its first ("cls") or last ("last") token. Not scaled to length 1.
+        """
+        if pool not in ("mean", "cls", "last"):
+            raise SpecError(f"embed: pool is mean, cls or last, got {pool!r}")
+        rows = rows_of(ids)
+        states = self.loaded.states_rows(rows)
+        picked = []
+        for row, of_row in zip(rows, states, strict=True):
+            own = of_row[: len(row)]
+            picked.append(own.mean(axis=0, dtype=np.float64) if pool == "mean" else own[0 if pool == "cls" else -1])
+        answer = np.asarray(picked, dtype=np.float32)
+        return answer[0] if is_single(ids) else answer
+
+    def embed_text(self, text: str | Sequence[str], *, pool: str = "mean") -> States:
+        """embed() of a text, or of several."""
+        if isinstance(text, str):
+            return self.embed(self.tokenizer.encode(text), pool=pool)
+        return self.embed([self.tokenizer.encode(one) for one in text], pool=pool)
 
     def generate(
         self,
@@ -115,13 +166,17 @@ class Model:
         top_k: int = 0,
         top_p: float = 1.0,
         seed: int = 0,
+        encoder_ids: Any = None,
     ) -> list[list[int]]:
         """Continuation of every row by up to `tokens` ids; a row ends after one of `end_tokens` (None: those of the
         config). Returns the new ids, a list a row.
 
         `temperature` 0: the largest logit. Else softmax(logit / temperature) of the `top_k` largest (0 = all), of which
         the fewest whose probabilities sum to `top_p` are kept. A draw depends on `seed`, row and step alone.
+        `encoder_ids` as in logits().
         """
+        if self.has_encoder and encoder_ids is None:
+            raise SpecError(f"generate: {self.spec.family} has an encoder, give encoder_ids")
         ends = self.spec.eos if end_tokens is None else end_tokens
         return self.loaded.generate_rows(
             rows_of(ids),
@@ -131,6 +186,7 @@ class Model:
             top_k=top_k,
             top_p=top_p,
             seed=seed,
+            encoder_ids=[] if encoder_ids is None else rows_of(encoder_ids),
         )
 
     def continue_text(self, text: str, tokens: int, **sampling: Any) -> str:

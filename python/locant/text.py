@@ -31,6 +31,9 @@ class HubTokenizer:
     kind = "tokenizers"
 
     def __init__(self, inner: Any) -> None:
+        # A tokenizer.json may state how its author padded and cut batches; a prompt is neither.
+        inner.no_padding()
+        inner.no_truncation()
         self._inner = inner
 
     @property

@@ -75,6 +75,8 @@ void bind_spec(nb::module_& m) {
           "[layers] the mechanisms of each layer; an empty list: a layer without positions.")
       .def_ro("notes", &ModelSpec::notes)
       .def_ro("eos", &ModelSpec::eos, "Ids that end a text.")
+      .def_ro("decoder_start", &ModelSpec::decoder_start,
+              "First id of a decoder beside an encoder; None where the config states none.")
       .def_ro("bos", &ModelSpec::bos, "Id that begins a text.")
       .def("__repr__", [](const ModelSpec& s) {
         return fmt::format("Spec(family='{}', layers={}, hidden={}, heads={})", s.family, s.layers, s.hidden,

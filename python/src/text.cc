@@ -26,9 +26,13 @@ std::int64_t PythonTokenizer::vocab() const {
 }
 std::vector<std::int64_t> PythonTokenizer::encode(std::string_view words) const {
   const nb::gil_scoped_acquire held;
-  const nb::bytes given(words.data(), words.size());
-  return nb::cast<std::vector<std::int64_t>>(
-      object_.attr("encode")(given.attr("decode")("utf-8", "replace")));
+  PyObject* const decoded =
+      PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "strict");
+  if (decoded == nullptr) {
+    PyErr_Clear();
+    throw SpecError("text: a text must be UTF-8, this one is not");
+  }
+  return nb::cast<std::vector<std::int64_t>>(object_.attr("encode")(nb::steal(decoded)));
 }
 std::string PythonTokenizer::decode(std::span<const std::int64_t> ids) const {
   const nb::gil_scoped_acquire held;
@@ -106,10 +110,9 @@ void bind_text(nb::module_& m) {
       },
       nb::arg("model"), nb::sig("def open_tokenizer(model: str) -> tuple[Tokenizer | None, str]"),
       "A tokenizer, or the sentence that says why there is none; both for one that only decodes.");
-  m.def(
-      "gguf_values", gguf_values, nb::arg("path"), nb::arg("prefix"),
-      nb::sig("def gguf_values(path: str, prefix: str) -> dict[str, typing.Any]"),
-      "The metadata of a .gguf file under a prefix, by the rest of their keys.");
+  m.def("gguf_values", gguf_values, nb::arg("path"), nb::arg("prefix"),
+        nb::sig("def gguf_values(path: str, prefix: str) -> dict[str, typing.Any]"),
+        "The metadata of a .gguf file under a prefix, by the rest of their keys.");
 }
 
 }  // namespace locant::python

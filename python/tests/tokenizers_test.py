@@ -153,3 +153,30 @@ def test_drawn_tokens_are_those_of_the_command() -> None:
     assert json.loads(answer)["rows"][0]["continuation"]["ids"] == drawn[0]
     with pytest.raises(SpecError, match="temperature must be"):
         model.generate(ids, 3, temperature=-1)
+
+
+def test_a_prompt_is_neither_padded_nor_cut(tmp_path: Path) -> None:
+    own = Tokenizer.from_str(
+        json.dumps(
+            {
+                "version": "1.0",
+                "model": {"type": "WordLevel", "vocab": {"[PAD]": 0, "a": 1, "b": 2}, "unk_token": "[PAD]"},
+                "pre_tokenizer": {"type": "Whitespace"},
+                "added_tokens": [],
+            }
+        )
+    )
+    own.enable_padding(length=8, pad_id=0, pad_token="[PAD]")
+    own.enable_truncation(max_length=2)
+    own.save(str(tmp_path / "tokenizer.json"))
+    assert Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode("a b a").ids == [1, 2, 0, 0, 0, 0, 0, 0]
+    assert open_tokenizer(tmp_path).encode("a b a") == [1, 2, 1]
+
+
+def test_a_text_is_utf8(data: Path, tmp_path: Path) -> None:
+    shutil.copy(data / "hf-tokenizer-json" / "bert-uncased-wordpiece.tokenizer.json", tmp_path / "tokenizer.json")
+    shutil.copy(ROOT / "models" / "rope" / "config.json", tmp_path)
+    (tmp_path / "model.safetensors").write_bytes((ROOT / "models" / "rope" / "model.safetensors").read_bytes())
+    (tmp_path / "bad.txt").write_bytes(b"a\xff")
+    done = _locant.command_text(["run", str(tmp_path), "--text-file", str(tmp_path / "bad.txt")])
+    assert done == (2, "", "locant: text: a text must be UTF-8, this one is not\n")

@@ -115,7 +115,7 @@ Facts facts_of(const ModelSpec& spec, const FactsQuery& query) {
   facts.positions = position_facts(spec, recipe, extent);
   facts.attention = attention_facts(spec);
   facts.limits = limit_facts(spec, facts.positions, recipe, query);
-  read_weight_headers(query.weights, facts);
+  read_weight_headers(query.weights, spec, facts);
   facts.notes.insert(facts.notes.end(), spec.notes.begin(), spec.notes.end());
   note_recipe(spec, recipe, extent, facts);
   note_length_rules(facts);

@@ -32,6 +32,6 @@ void note_recipe(const ModelSpec& spec, const Recipe& recipe, const Extent& exte
 [[nodiscard]] std::string weights_in(const std::string& path);
 
 /// Fills names, dtype and parameters from the headers at `path`; leaves them where there are none.
-void read_weight_headers(const std::string& path, Facts& facts);
+void read_weight_headers(const std::string& path, const ModelSpec& spec, Facts& facts);
 
 }  // namespace locant

@@ -20,6 +20,10 @@ constexpr std::array<std::string_view, 9> kEmbeddings = {
     "embeddings.weight",     "embedding.weight",       "word_embedding.weight"};
 constexpr std::array<std::string_view, 5> kHeads = {
     "lm_head.weight", "embed_out.weight", "output_layer.weight", "output.weight", "lm_head.decoder.weight"};
+// The dense layer in front of a masked-LM head: the file holds such a head where one of these is there.
+constexpr std::array<std::string_view, 6> kMaskedHeads = {
+    "predictions.transform.dense.weight", "lm_head.dense.weight",   "predictions.dense.weight",
+    "generator_predictions.dense.weight", "vocab_transform.weight", "head.dense.weight"};
 
 /// A whole name, or a name behind a dot.
 bool ends_with_name(std::string_view name, std::string_view ending) {
@@ -37,6 +41,14 @@ const StoredTensor* find_ending(const SafetensorsFile& file, const std::array<st
     }
   }
   return nullptr;
+}
+
+template <std::size_t N>
+bool holds_one_of(const SafetensorsFile& file, const std::array<std::string_view, N>& endings) {
+  return std::any_of(file.tensors().begin(), file.tensors().end(), [&](const StoredTensor& stored) {
+    return std::any_of(endings.begin(), endings.end(),
+                       [&](std::string_view ending) { return ends_with_name(stored.name, ending); });
+  });
 }
 
 /// A file without tensors is a vocabulary alone.
@@ -70,13 +82,14 @@ std::string weights_in(const std::string& path) {
   return {};
 }
 
-void read_weight_headers(const std::string& path, Facts& facts) {
+void read_weight_headers(const std::string& path, const ModelSpec& spec, Facts& facts) {
   const std::string weights = path.empty() ? path : weights_in(path);
   if (weights.empty()) return;
   if (fs::path(weights).extension() == ".gguf") return read_gguf_headers(weights, facts);
   const SafetensorsFile file(weights);
   std::optional<std::int64_t> parameters = 0;
   for (const StoredTensor& stored : file.tensors()) {
+    if (!is_float(stored.tensor.dtype)) continue;  // a buffer of positions is no parameter
     parameters = checked_add(*parameters, stored.tensor.size());
     if (!parameters) break;
   }
@@ -87,7 +100,9 @@ void read_weight_headers(const std::string& path, Facts& facts) {
     facts.embedding.tensor = found->name;
     facts.embedding.dtype = found->tensor.dtype;
   }
-  if (facts.head.tied) {
+  if (spec.head.masked && !holds_one_of(file, kMaskedHeads)) {
+    facts.head.absent = true;
+  } else if (facts.head.tied) {
     facts.head.tensor = facts.embedding.tensor;
   } else if (const StoredTensor* const found = find_ending(file, kHeads, facts.model.hidden)) {
     facts.head.tensor = found->name;

@@ -5,6 +5,8 @@
 
 #include <string_view>
 
+#include "core/quote.h"
+
 namespace locant {
 
 namespace {
@@ -42,8 +44,9 @@ void check_blocks(const ModelSpec& spec) {
     throw SpecError(fmt::format("{}: run computes layers of attention and mlps, got {}", spec.path, what));
   };
   if (spec.generic) {
-    throw SpecError(fmt::format("{}: {} must be one that run knows, got \"{}\"", spec.path,
-                                spec.format == "gguf" ? "general.architecture" : "model_type", spec.family));
+    throw SpecError(fmt::format("{}: {} must be one that run knows (locant list families), got {}", spec.path,
+                                spec.format == "gguf" ? "general.architecture" : "model_type",
+                                spec.family.empty() ? "none" : quote(spec.family)));
   }
   for (const AttentionSpec& attention : spec.attention) {
     if (!attention.attends) refuse("a layer that holds no attention");

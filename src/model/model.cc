@@ -24,8 +24,10 @@ ModelSpec read_spec(const std::string& path) {
   if (fs::is_directory(path, ignored)) return read_hf_config(path);
   if (path.ends_with(".gguf")) return read_gguf(path);
   if (path.ends_with(".bin")) return read_llama2c(path);
-  throw FileError(path,
-                  "a model must be a Hugging Face directory, a .gguf or a llama2.c .bin, got another file");
+  throw FileError(
+      path,
+      "a model must be a Hugging Face directory, a .gguf or a llama2.c .bin, got another file (of a "
+      "checkpoint in a directory, give the directory)");
 }
 
 // The factor on looked-up rows, in the dtype that the recipe makes it a tensor of.

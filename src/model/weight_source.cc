@@ -23,9 +23,14 @@ std::string safetensors_path(const std::string& directory) {
     std::error_code ignored;
     if (fs::exists(path, ignored)) return path.string();
   }
-  throw FileError(directory,
-                  "a model directory must hold model.safetensors or model.safetensors.index.json, "
-                  "it has neither");
+  std::error_code ignored;
+  const bool pickled = fs::exists(fs::path(directory) / "pytorch_model.bin", ignored) ||
+                       fs::exists(fs::path(directory) / "pytorch_model.bin.index.json", ignored);
+  throw FileError(directory, fmt::format("a model directory must hold model.safetensors or "
+                                         "model.safetensors.index.json, it has {}",
+                                         pickled ? "pytorch_model.bin, which is a program and is not read; "
+                                                   "save the model as safetensors"
+                                                 : "neither"));
 }
 
 WeightSource from_safetensors(const std::string& directory) {

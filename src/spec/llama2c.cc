@@ -26,6 +26,17 @@ std::int32_t integer_at(std::span<const std::byte> bytes, std::size_t offset) {
   return static_cast<std::int32_t>(value);
 }
 
+/// A zip archive, or a pickle of protocol 2 to 5: no header of llama2.c has such sizes.
+bool is_of_pytorch(std::span<const std::byte> bytes) {
+  constexpr std::uint32_t kZip = 0x04034B50;
+  constexpr std::byte kPickle{0x80};
+  const auto protocol = std::to_integer<int>(bytes[1]);
+  const bool pickled = bytes[0] == kPickle && protocol >= 2 && protocol <= 5;
+  const bool is_opcode = bytes[2] == std::byte{0x8A} || bytes[2] == std::byte{'}'} ||
+                         bytes[2] == std::byte{'c'} || bytes[2] == std::byte{0x95};
+  return static_cast<std::uint32_t>(integer_at(bytes, 0)) == kZip || (pickled && is_opcode);
+}
+
 struct Header {
   std::array<std::int64_t, kIntegers> sizes{};
   bool tied = false;
@@ -40,6 +51,12 @@ Header read_header(const MappedFile& file) {
                     0);
   };
   if (file.size() < kShort) refuse_length(kShort);
+  if (is_of_pytorch(file.bytes())) {
+    throw FileError(file.path(),
+                    "a .bin must be a llama2.c export, this is a PyTorch file; give a directory that holds "
+                    "the model as safetensors",
+                    0);
+  }
   std::size_t first = 0;
   Header header;
   if (static_cast<std::uint32_t>(integer_at(file.bytes(), 0)) == kMagic) {

@@ -28,6 +28,7 @@ TraceWriter::TraceWriter(std::string path, TraceOptions options)
   file.set_metadata("locant.producer", state_->options.producer);
   file.set_metadata("locant.model", state_->options.model);
   file.set_metadata("locant.dtype", name_of(state_->options.dtype));
+  if (!state_->options.stack.empty()) file.set_metadata("locant.stack", state_->options.stack);
 }
 
 TraceWriter::~TraceWriter() = default;
