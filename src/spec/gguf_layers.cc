@@ -108,12 +108,10 @@ void read_attention(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec
   }
 }
 
-bool rotates(const GgufArchitecture& row, const ModelSpec& spec, const std::vector<bool>& windowed,
-             std::size_t layer) {
-  const bool any = std::find(windowed.begin(), windowed.end(), true) != windowed.end();
-  if (!spec.attention[layer].attends) return false;
-  if (row.rotates == GgufRotates::windowed) return !any || windowed[layer];
-  if (row.rotates == GgufRotates::three_of_four && (any || row.windows.kind == GgufWindow::none))
+/// Whether an attending layer rotates; `windows`: some layer has one.
+bool rotates(const GgufArchitecture& row, bool windows, bool windowed, std::size_t layer) {
+  if (row.rotates == GgufRotates::windowed) return !windows || windowed;
+  if (row.rotates == GgufRotates::three_of_four && (windows || row.windows.kind == GgufWindow::none))
     return (layer + 1) % 4 != 0;
   return true;
 }
@@ -122,10 +120,11 @@ void read_rotations(GgufKeys& keys, const GgufArchitecture& row, ModelSpec& spec
                     const std::vector<bool>& windowed) {
   if (row.rotation_switch && !keys.flag("rope.scaling.finetuned").value_or(true)) return;
   if (spec.head_dim < 2) return;
+  const bool windows = std::find(windowed.begin(), windowed.end(), true) != windowed.end();
   std::optional<PositionSpec> full;
   std::optional<PositionSpec> local;
   for (std::size_t layer = 0; layer < windowed.size(); ++layer) {
-    if (!rotates(row, spec, windowed, layer)) continue;
+    if (!spec.attention[layer].attends || !rotates(row, windows, windowed[layer], layer)) continue;
     std::optional<PositionSpec>& rope = windowed[layer] ? local : full;
     if (!rope) {
       std::int64_t width = spec.head_dim;
