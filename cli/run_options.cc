@@ -156,8 +156,10 @@ RunOptions read_run_options(Args args) {
       .value("--pad", pad,
              "side on which --positions, --logits and --trace pad uneven rows: left or right (left)")
       ->type_name("SIDE");
-  const CLI::Option* positions = arguments.value("--positions", options.positions_file,
-                                                 "position ids as .npy, [T], [B,T] or [axes,B,T]");
+  const CLI::Option* positions =
+      arguments
+          .value("--positions", options.positions_file, "position ids as .npy, [T], [B,T] or [axes,B,T]")
+          ->type_name("F");
   const CLI::Option* first =
       arguments.value("--start", start, "position of the first token (0)")->type_name("N");
   arguments.value("--continue", tokens, "tokens to add, the best ones unless a temperature is given (0)")

@@ -84,6 +84,14 @@ TraceFlags parse(Args args) {
 void record_own(const TraceFlags& flags, const std::string& path, const Rows& rows, Progress& progress) {
   ThreadPool pool(threads_of("trace", flags.common));
   const std::unique_ptr<Model> model = Model::load(path, {.recipe = flags.recipe}, pool);
+  if (model->has_encoder()) {
+    throw SpecError(fmt::format("trace: {} has an encoder and a decoder, which `locant run --trace` records",
+                                model->spec().family));
+  }
+  if (flags.steps > 0 && model->is_bidirectional()) {
+    throw SpecError(fmt::format("trace: --steps needs a model that predicts the next token, got {}",
+                                model->spec().family));
+  }
   RowPositions positions;
   for (const std::int64_t length : lengths_of(rows)) positions.rows.push_back({text_positions(length, 0)});
   require_positions_in_tables(*model, positions, flags.steps);

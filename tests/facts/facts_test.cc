@@ -9,10 +9,12 @@
 #include <numbers>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "budgets.h"
 #include "core/temp_dir.h"
 #include "locant/facts.h"
+#include "locant/formats.h"
 
 namespace locant {
 namespace {
@@ -253,6 +255,32 @@ TEST(Facts, HeadersOfABundledModel) {
   EXPECT_TRUE(of.embedding.dtype.has_value());
   // four layers of 4 x 128^2 and 3 x 128 x 344 weights, nine norms, the embedding
   EXPECT_EQ(of.model.parameters, 4 * (4 * 128 * 128 + 3 * 128 * 344) + 9 * 128 + 260 * 128);
+  EXPECT_FALSE(of.head.absent);
+}
+
+TEST(Facts, ABareEncoderHasNoHeadAndItsPositionIdsAreNoParameters) {
+  const tests::TempDir dir;
+  const std::string config =
+      dir.write("config.json",
+                R"({"model_type": "bert", "vocab_size": 11, "hidden_size": 4, "num_hidden_layers": 1,
+          "num_attention_heads": 2, "intermediate_size": 6, "max_position_embeddings": 8})");
+  const std::vector<float> values(44);
+  const std::vector<std::int64_t> ids(8);
+  const auto written = [&](std::string_view extra) {
+    std::string path = (fs::path(config).parent_path() / "model.safetensors").string();
+    SafetensorsWriter file(path);
+    file.add("embeddings.word_embeddings.weight", TensorRef(values.data(), DType::f32, {11, 4}));
+    file.add("embeddings.position_ids", TensorRef(ids.data(), DType::i64, {1, 8}));
+    if (!extra.empty()) file.add(extra, TensorRef(values.data(), DType::f32, {4, 4}));
+    file.finish();
+    return facts_of(read_hf_config(fs::path(config).parent_path().string(), Reading::facts),
+                    {.weights = std::move(path)});
+  };
+  const Facts bare = written("");
+  EXPECT_TRUE(bare.head.absent);
+  EXPECT_EQ(bare.head.tensor, "");
+  EXPECT_EQ(bare.model.parameters, 44);
+  EXPECT_FALSE(written("cls.predictions.transform.dense.weight").head.absent);
 }
 
 }  // namespace

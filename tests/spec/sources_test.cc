@@ -202,6 +202,18 @@ TEST(Llama2c, Refusals) {
   }
 }
 
+TEST(Llama2c, FilesOfPyTorchAreNamed) {
+  const auto refused = [](std::string bytes) {
+    bytes.resize(64);
+    return message_of<FileError>([&] { (void)read_export(bytes); });
+  };
+  EXPECT_THAT(refused("PK\x03\x04"), HasSubstr("this is a PyTorch file"));
+  EXPECT_THAT(refused("\x80\x02\x8A\x0A"), HasSubstr("this is a PyTorch file"));
+  EXPECT_THAT(refused("\x80\x02}q"), HasSubstr("this is a PyTorch file"));
+  // 640 channels begin with the same two bytes
+  EXPECT_EQ(read_export(header({0x0280, 172, 5, 8, 4, 512, 300})).hidden, 640);
+}
+
 TEST(Llama2c, TheRealOne) {
   const std::filesystem::path path =
       std::filesystem::path(LOCANT_TEST_DATA_DIR) / "stories260k" / "stories260K.bin";
