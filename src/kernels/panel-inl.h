@@ -147,43 +147,63 @@ HWY_INLINE void turn_spans(const Span* spans, std::size_t count, std::int8_t off
 
 // ---- blocks of 32 with an f16 scale, and an f16 least value or none
 
-template <std::size_t Size, bool Least>
-HWY_INLINE void small_scales(const PanelRows& rows, std::size_t blocks, Panel& to) {
-  const F d;
-  HWY_ALIGN Half scale[kWhole / 32][kLanes];
-  HWY_ALIGN Half least[Least ? kWhole / 32 : 1][kLanes];
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    const std::uint8_t* bytes = rows.at[i];
-    for (std::size_t b = 0; b < blocks; ++b, bytes += Size) {
-      std::memcpy(&scale[b][i].bits, bytes, 2);
-      if constexpr (Least) std::memcpy(&least[b][i].bits, bytes + 2, 2);
+// The f16 of rows side by side, as bits: one (16 bits) or two (32 bits, scale below) for a block. They are
+// converted after the whole numbers are unpacked, when the small stores have left the store buffer.
+template <class Bits>
+struct SmallScales {
+  HWY_ALIGN Bits bits[kWhole / 32][kLanes];
+
+  template <std::size_t Size>
+  HWY_INLINE void read(const PanelRows& rows, std::size_t blocks) {
+    constexpr std::size_t kAll = kWhole / 32;
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      const std::uint8_t* from = rows.at[i];
+      if (blocks == kAll) {  // a count that the compiler knows
+        for (std::size_t b = 0; b < kAll; ++b) std::memcpy(&bits[b][i], from + Size * b, sizeof(Bits));
+      } else {
+        for (std::size_t b = 0; b < blocks; ++b) std::memcpy(&bits[b][i], from + Size * b, sizeof(Bits));
+      }
     }
   }
-  for (std::size_t b = 0; b < blocks; ++b) {
-    hn::Store(load(d, scale[b]), d, to.scale[b]);
-    if constexpr (Least) hn::Store(hn::Neg(load(d, least[b])), d, to.minus[b]);
+  HWY_INLINE void write(std::size_t blocks, Panel& to) const {
+    const F d;
+    for (std::size_t b = 0; b < blocks; ++b) {
+      if constexpr (sizeof(Bits) == sizeof(Half)) {
+        hn::Store(load(d, bits[b]), d, to.scale[b]);
+      } else {
+        const Words dw;
+        const VWords both = hn::Load(dw, bits[b]);
+        hn::Store(half_of(hn::And(both, hn::Set(dw, 0xFFFFu))), d, to.scale[b]);
+        hn::Store(hn::Neg(half_of(hn::ShiftRight<16>(both))), d, to.minus[b]);
+      }
+    }
   }
+};
+
+// unpack(b) for every block.
+template <class Bits, std::size_t Size, class Unpack>
+HWY_INLINE void panel_small(const PanelRows& rows, std::size_t blocks, Panel& to, Unpack unpack_block) {
+  SmallScales<Bits> scales;
+  scales.template read<Size>(rows, blocks);
+  for (std::size_t b = 0; b < blocks; ++b) unpack_block(b);
+  scales.write(blocks, to);
 }
 
-template <std::size_t Size, std::size_t Front>
-HWY_INLINE void small_nibbles(const PanelRows& rows, std::size_t blocks, Panel& to) {
+HWY_INLINE void nibbles(const PanelRows& rows, std::size_t offset, std::uint32_t (*to)[kLanes]) {
   VBytes words[4];
-  for (std::size_t b = 0; b < blocks; ++b) {
-    turn(rows, Size * b + Front, words);
-    for (std::size_t j = 0; j < 4; ++j) {
-      put(low_half(words[j]), to.q[8 * b + j]);
-      put(hn::ShiftRight<4>(words[j]), to.q[8 * b + 4 + j]);
-    }
+  turn(rows, offset, words);
+  for (std::size_t j = 0; j < 4; ++j) {
+    put(low_half(words[j]), to[j]);
+    put(hn::ShiftRight<4>(words[j]), to[4 + j]);
   }
 }
-HWY_INLINE void panel_q8_0(const PanelRows& rows, std::size_t blocks, std::uint8_t flip, Panel& to) {
+HWY_INLINE void whole_bytes(const PanelRows& rows, std::size_t offset, std::uint8_t flip,
+                            std::uint32_t (*to)[kLanes]) {
   const VBytes flips = hn::Set(Bytes(), flip);
   VBytes words[4];
-  for (std::size_t b = 0; b < blocks; ++b) {
-    for (std::size_t i = 0; i < 2; ++i) {
-      turn(rows, 34 * b + 2 + 16 * i, words);
-      for (std::size_t j = 0; j < 4; ++j) put(hn::Xor(words[j], flips), to.q[8 * b + 4 * i + j]);
-    }
+  for (std::size_t i = 0; i < 2; ++i) {
+    turn(rows, offset + 16 * i, words);
+    for (std::size_t j = 0; j < 4; ++j) put(hn::Xor(words[j], flips), to[4 * i + j]);
   }
 }
 // `flip` is the top bit or nothing; books of 16 signed values.
@@ -341,18 +361,19 @@ inline void unpack_panel(GgmlType type, const PanelRows& rows, std::size_t count
 #if HWY_TARGET != HWY_SCALAR
   switch (type) {
     case GgmlType::q4_0:
-      small_scales<18, false>(rows, count / 32, to);
-      return small_nibbles<18, 2>(rows, count / 32, to);
+      return panel_small<Half, 18>(rows, count / 32, to,
+                                   [&](std::size_t b) HWY_ATTR { nibbles(rows, 18 * b + 2, to.q + 8 * b); });
     case GgmlType::q4_1:
-      small_scales<20, true>(rows, count / 32, to);
-      return small_nibbles<20, 4>(rows, count / 32, to);
+      return panel_small<std::uint32_t, 20>(
+          rows, count / 32, to, [&](std::size_t b) HWY_ATTR { nibbles(rows, 20 * b + 4, to.q + 8 * b); });
     case GgmlType::q8_0:
-      small_scales<34, false>(rows, count / 32, to);
-      return panel_q8_0(rows, count / 32, flip, to);
+      return panel_small<Half, 34>(rows, count / 32, to, [&](std::size_t b) HWY_ATTR {
+        whole_bytes(rows, 34 * b + 2, flip, to.q + 8 * b);
+      });
     case GgmlType::iq4_nl:
-      small_scales<18, false>(rows, count / 32, to);
-      for (std::size_t b = 0; b < count / 32; ++b) book_words<Uneven>(rows, 18 * b + 2, flip, to.q + 8 * b);
-      return;
+      return panel_small<Half, 18>(rows, count / 32, to, [&](std::size_t b) HWY_ATTR {
+        book_words<Uneven>(rows, 18 * b + 2, flip, to.q + 8 * b);
+      });
     case GgmlType::q4_k:
       return panel_q4_k(rows, count / 256, to);
     case GgmlType::q5_k:

@@ -77,10 +77,10 @@ HWY_INLINE void add_words(const Rounded& x, std::int64_t t, std::size_t g, const
   }
 }
 
-// acc[t][n] of a span, n the rows of kPanels panels; the first span begins the sums.
+// acc[i][n] of tokens t + i of a span, n the rows of kPanels panels; the first span begins the sums.
 template <class G, class Dots, int Tokens>
 HWY_INLINE void add_tile(const Rounded& x, std::int64_t t, const Panel* w, std::size_t count, bool begins,
-                         float* acc, std::int64_t acc_stride) {
+                         float* acc) {
   using Sum = typename Dots::template Sum<G::kMost, G::kElements / 4>;
   const F d;
   V all[Tokens][kPanels];
@@ -107,7 +107,7 @@ HWY_INLINE void add_tile(const Rounded& x, std::int64_t t, const Panel* w, std::
   }
   for (int i = 0; i < Tokens; ++i) {
     for (int v = 0; v < kPanels; ++v) {
-      float* to = acc + (t + i) * acc_stride + v * static_cast<std::int64_t>(kLanes);
+      float* to = acc + i * kInt8Rows + v * static_cast<std::int64_t>(kLanes);
       hn::Store(begins ? all[i][v] : hn::Add(hn::Load(d, to), all[i][v]), d, to);
     }
   }
@@ -117,10 +117,10 @@ HWY_INLINE PanelRows panel_rows(const ProjectBlock& b, std::int64_t n, std::int6
   PanelRows rows;
   const std::int64_t elements = block_elements(b.type);
   const std::int64_t bytes = block_bytes(b.type);
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    const std::int64_t row = HWY_MIN(n + static_cast<std::int64_t>(i), b.rows - 1);
-    rows.at[i] = static_cast<const std::uint8_t*>(b.weight) + (row * b.weight_stride + k) / elements * bytes;
-  }
+  const std::int64_t row_bytes = b.weight_stride / elements * bytes;
+  const auto* first = static_cast<const std::uint8_t*>(b.weight) + k / elements * bytes;
+  for (std::size_t i = 0; i < kLanes; ++i)
+    rows.at[i] = first + HWY_MIN(n + static_cast<std::int64_t>(i), b.rows - 1) * row_bytes;
   return rows;
 }
 HWY_INLINE void ask_for_panel(const ProjectBlock& b, std::int64_t n, std::int64_t k, std::int64_t count) {
@@ -131,36 +131,50 @@ HWY_INLINE void ask_for_panel(const ProjectBlock& b, std::int64_t n, std::int64_
   }
 }
 
+// Panels from row n on times a span of all tokens, whose first is `x`.
+template <class G, class Dots>
+HWY_INLINE void add_span(const ProjectBlock& b, const Rounded& x, std::int64_t first, std::int64_t n,
+                         std::int64_t k, Panel* panels, float* acc) {
+  constexpr auto kRows = static_cast<std::int64_t>(kLanes);
+  constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
+  const std::int64_t columns = HWY_MIN(b.columns - k, static_cast<std::int64_t>(kWhole));
+  const std::size_t count = index(columns);
+  if (n + kPanels * kRows < b.rows) {
+    for (std::int64_t v = 0; v < kPanels; ++v) ask_for_panel(b, n + (kPanels + v) * kRows, k, columns);
+  }
+  for (std::int64_t v = 0; v < kPanels; ++v)
+    unpack_panel(b.type, panel_rows(b, n + v * kRows, k), count, kFlip, panels[v]);
+  std::int64_t t = 0;
+  for (; t + kTileTokens <= b.tokens; t += kTileTokens)
+    add_tile<G, Dots, kTileTokens>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
+  if (t + 2 <= b.tokens) {
+    add_tile<G, Dots, 2>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
+    t += 2;
+  }
+  if (t < b.tokens) add_tile<G, Dots, 1>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
+}
+
+// As many spans as Rounded has room for are rounded at once; few tokens walk whole rows of the weight.
 template <class G, class Dots>
 HWY_NOINLINE void multiply(const ProjectBlock& b) {
-  constexpr auto kStep = kPanels * static_cast<std::int64_t>(kLanes);
-  constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
-  const std::int32_t offset = offset_of(b.type) + kFlip;
+  constexpr auto kSpanColumns = static_cast<std::int64_t>(kWhole);
+  const std::int32_t offset = offset_of(b.type) + (G::kMost == kWide && Dots::kOffset ? 128 : 0);
   Rounded x;
   Panel panels[kPanels];
   HWY_ALIGN float acc[kProjectTokens * kInt8Rows];
-  constexpr auto kSpanColumns = static_cast<std::int64_t>(kWhole);
-  for (std::int64_t k = 0; k < b.columns; k += kSpanColumns) {
-    const std::int64_t columns = HWY_MIN(b.columns - k, kSpanColumns);
-    const std::size_t count = index(columns);
-    for (std::int64_t t = 0; t < b.tokens; ++t)
-      round_span<static_cast<std::size_t>(G::kElements)>(b.x + t * b.x_stride + k, count, offset, t, x);
-    for (std::int64_t n = 0; n < b.rows; n += kStep) {
-      if (n + kStep < b.rows) {
-        for (std::int64_t v = 0; v < kPanels; ++v)
-          ask_for_panel(b, n + kStep + v * static_cast<std::int64_t>(kLanes), k, columns);
-      }
-      for (std::int64_t v = 0; v < kPanels; ++v)
-        unpack_panel(b.type, panel_rows(b, n + v * static_cast<std::int64_t>(kLanes), k), count, kFlip,
-                     panels[v]);
-      std::int64_t t = 0;
-      for (; t + kTileTokens <= b.tokens; t += kTileTokens)
-        add_tile<G, Dots, kTileTokens>(x, t, panels, count, k == 0, acc + n, kInt8Rows);
-      if (t + 2 <= b.tokens) {
-        add_tile<G, Dots, 2>(x, t, panels, count, k == 0, acc + n, kInt8Rows);
-        t += 2;
-      }
-      if (t < b.tokens) add_tile<G, Dots, 1>(x, t, panels, count, k == 0, acc + n, kInt8Rows);
+  const std::int64_t step = kProjectTokens / b.tokens * kSpanColumns;
+  for (std::int64_t from = 0; from < b.columns; from += step) {
+    const std::int64_t to = HWY_MIN(from + step, b.columns);
+    for (std::int64_t k = from; k < to; k += kSpanColumns) {
+      const std::int64_t slot = (k - from) / kSpanColumns * b.tokens;
+      const std::size_t count = index(HWY_MIN(to - k, kSpanColumns));
+      for (std::int64_t t = 0; t < b.tokens; ++t)
+        round_span<static_cast<std::size_t>(G::kElements)>(b.x + t * b.x_stride + k, count, offset, slot + t,
+                                                           x);
+    }
+    for (std::int64_t n = 0; n < b.rows; n += kPanels * static_cast<std::int64_t>(kLanes)) {
+      for (std::int64_t k = from; k < to; k += kSpanColumns)
+        add_span<G, Dots>(b, x, (k - from) / kSpanColumns * b.tokens, n, k, panels, acc + n);
     }
   }
   for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, 0, b.rows, acc + t * kInt8Rows);
