@@ -20,7 +20,8 @@ struct Target {
 void use_only_target(const Target& target);
 void use_best_target();
 
-/// For kernels, which know it after their dispatch: the AVX3 in use also has vpdpbusd on 512 bits ("AVX3_DL").
+/// For kernels, which know it after their dispatch: the AVX3 in use also has vpdpbusd on 512 bits
+/// ("AVX3_DL").
 [[nodiscard]] bool has_byte_dots() noexcept;
 
 }  // namespace locant::kernels

@@ -41,9 +41,8 @@ struct Continued {
 
 Continued go_on(Session& session, const Ids& first, std::int64_t tokens, const Ids& ends = {}) {
   Continued result;
-  result.rows =
-      continue_rows(session, {.tokens = tokens, .first = first, .end_tokens = ends},
-                      [&](std::int64_t row, std::int64_t id) { result.read.emplace_back(row, id); });
+  result.rows = continue_rows(session, {.tokens = tokens, .first = first, .end_tokens = ends},
+                              [&](std::int64_t row, std::int64_t id) { result.read.emplace_back(row, id); });
   return result;
 }
 

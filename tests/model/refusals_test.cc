@@ -63,7 +63,8 @@ TEST(Gguf, HeadsThatAreNone) {
 
 TEST(Gguf, ArchitecturesThatRunDoesNotKnow) {
   MadeGguf made = made_base("newest");
-  EXPECT_EQ(refusal(made), "general.architecture must be one that run knows (locant list families), got \"newest\"");
+  EXPECT_EQ(refusal(made),
+            "general.architecture must be one that run knows (locant list families), got \"newest\"");
 }
 
 TEST(Gguf, Experts) {
