@@ -265,6 +265,8 @@ def convert(model: PreTrainedModel, architecture: str, keys: Keys, path: Path, c
         change(tensors, config)
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_tokenizer_model("no_vocab")
+    if architecture == "bert":
+        writer.add_token_type_count(config.type_vocab_size)
     for key, value in (common_keys(config, architecture) | keys).items():
         add_key(writer, f"{architecture}.{key}", value)
     layers = int(first(config, "num_hidden_layers", "n_layer", "n_layers", "num_layers"))
