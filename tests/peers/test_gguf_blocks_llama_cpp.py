@@ -18,10 +18,10 @@ import llama_cpp
 
 from budgets import Array, assert_within, budget, difference
 from command import ROOT, Locant
+from family_zoo import TOKENS, Case, Zoo, rope
 from gguf_convert import convert
 from models import random_ids
 from peer_llama import opened
-from zoo import TOKENS, Case, Zoo, rope
 from zoo_gguf import FILES, experts
 
 CAPACITY = 256

@@ -20,11 +20,11 @@ import llama_cpp
 
 from budgets import Array, assert_within, budget, difference
 from command import Locant
+from family_zoo import TOKENS, Zoo
 from gguf_convert import Keys, convert
 from models import random_ids
 from peer_ggml import gelu
 from peer_llama import opened
-from zoo import TOKENS, Zoo
 from zoo_gguf import FILES, File
 
 CAPACITY = 256
