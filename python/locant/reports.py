@@ -176,7 +176,7 @@ def _live(runtime: Any, model: Any, source: Source | None, recipe: str | None) -
         if source is None:
             raise SpecError(f'check: runtime "{runtime}" needs a model')
         if runtime == "locant":
-            return _locant.load(source.path, recipe or "", "f32", "as_stored", None)
+            return _locant.load(source.path, recipe or "", "f32", "as_stored", "f32", None)
         if runtime == "hf":
             return from_transformers(source.path if source.weights else model)
         raise SpecError(f'check: runtime is "locant", "hf" or a locant.Runtime, got "{runtime}"')
