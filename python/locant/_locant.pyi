@@ -432,7 +432,9 @@ class Spec:
 
     @property
     def decoder_start(self) -> int | None:
-        """First id of a decoder beside an encoder; None where the config states none."""
+        """
+        First id of a decoder beside an encoder; None where the config states none.
+        """
 
     @property
     def bos(self) -> int | None:
