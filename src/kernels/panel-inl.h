@@ -25,7 +25,17 @@ struct Panel {
 // kLanes rows from column k on. Rows past the end repeat the last one.
 struct PanelRows {
   const std::uint8_t* at[kLanes];
+  std::int64_t ahead = 0;  // bytes to the rows that come next, 0: none
 };
+
+// Asks for bytes [from, to) of the rows that come next, a few at a time: more than the machine can wait for
+// at once would stop it, and it does not see so many rows coming by itself.
+HWY_INLINE void ask_ahead(const PanelRows& rows, std::size_t from, std::size_t to) {
+  if (rows.ahead == 0) return;
+  for (std::size_t at = (from + 63) / 64 * 64; at < to; at += 64) {
+    for (const std::uint8_t* row : rows.at) hwy::Prefetch(row + rows.ahead + at);
+  }
+}
 
 // What is added to whole numbers of a type to have none below zero (kWide: they stay signed).
 HWY_INLINE std::int8_t offset_of(GgmlType type) {
@@ -185,7 +195,10 @@ template <class Bits, std::size_t Size, class Unpack>
 HWY_INLINE void panel_small(const PanelRows& rows, std::size_t blocks, Panel& to, Unpack unpack_block) {
   SmallScales<Bits> scales;
   scales.template read<Size>(rows, blocks);
-  for (std::size_t b = 0; b < blocks; ++b) unpack_block(b);
+  for (std::size_t b = 0; b < blocks; ++b) {
+    ask_ahead(rows, Size * b, Size * (b + 1));
+    unpack_block(b);
+  }
   scales.write(blocks, to);
 }
 
@@ -251,6 +264,7 @@ HWY_INLINE void scales_of_k(const PanelRows& rows, std::size_t block, std::size_
 HWY_INLINE void panel_q4_k(const PanelRows& rows, std::size_t blocks, Panel& to) {
   VBytes words[4];
   for (std::size_t b = 0; b < blocks; ++b) {
+    ask_ahead(rows, 144 * b, 144 * (b + 1));
     scales_of_k(rows, b, 144, to);
     for (std::size_t i = 0; i < 8; ++i) {
       turn(rows, 144 * b + 16 + 16 * i, words);
@@ -290,6 +304,7 @@ HWY_INLINE void two_groups_of_q5_k(const PanelRows& rows, std::size_t offset, co
 HWY_INLINE void panel_q5_k(const PanelRows& rows, std::size_t blocks, Panel& to) {
   VBytes fifth[8];
   for (std::size_t b = 0; b < blocks; ++b) {
+    ask_ahead(rows, 176 * b, 176 * (b + 1));
     scales_of_k(rows, b, 176, to);
     turn(rows, 176 * b + 16, fifth);
     turn(rows, 176 * b + 32, fifth + 4);
@@ -318,6 +333,7 @@ HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, Panel& to)
   HWY_ALIGN Half factor[kLanes];
   VBytes low[4], second[4], high[4];
   for (std::size_t b = 0; b < blocks; ++b) {
+    ask_ahead(rows, 210 * b, 210 * (b + 1));
     for (std::size_t i = 0; i < kLanes; ++i) std::memcpy(&factor[i].bits, rows.at[i] + 210 * b + 208, 2);
     const V by = load(d, factor);
     turn(rows, 210 * b + 192, low);
@@ -351,6 +367,7 @@ HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, Panel& to)
 inline void panel_by_rows(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t offset,
                           Panel& to) {
   Span spans[kLanes];
+  ask_ahead(rows, 0, count / index(block_elements(type)) * index(block_bytes(type)));
   for (std::size_t i = 0; i < kLanes; ++i) unpack(type, rows.at[i], count, spans[i]);
   turn_spans(spans, count, static_cast<std::int8_t>(offset), count / 16, to);
 }

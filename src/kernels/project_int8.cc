@@ -121,16 +121,10 @@ HWY_INLINE PanelRows panel_rows(const ProjectBlock& b, std::int64_t n, std::int6
   const auto* first = static_cast<const std::uint8_t*>(b.weight) + k / elements * bytes;
   for (std::size_t i = 0; i < kLanes; ++i)
     rows.at[i] = first + HWY_MIN(n + static_cast<std::int64_t>(i), b.rows - 1) * row_bytes;
+  constexpr auto kStep = kPanels * static_cast<std::int64_t>(kLanes);
+  if (n + kStep < b.rows) rows.ahead = kStep * row_bytes;
   return rows;
 }
-HWY_INLINE void ask_for_panel(const ProjectBlock& b, std::int64_t n, std::int64_t k, std::int64_t count) {
-  const PanelRows rows = panel_rows(b, n, k);
-  const std::int64_t bytes = count / block_elements(b.type) * block_bytes(b.type);
-  for (const std::uint8_t* row : rows.at) {
-    for (std::int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(row + i);
-  }
-}
-
 // Panels from row n on times a span of all tokens, whose first is `x`.
 template <class G, class Dots>
 HWY_INLINE void add_span(const ProjectBlock& b, const Rounded& x, std::int64_t first, std::int64_t n,
@@ -139,9 +133,6 @@ HWY_INLINE void add_span(const ProjectBlock& b, const Rounded& x, std::int64_t f
   constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
   const std::int64_t columns = HWY_MIN(b.columns - k, static_cast<std::int64_t>(kWhole));
   const std::size_t count = index(columns);
-  if (n + kPanels * kRows < b.rows) {
-    for (std::int64_t v = 0; v < kPanels; ++v) ask_for_panel(b, n + (kPanels + v) * kRows, k, columns);
-  }
   for (std::int64_t v = 0; v < kPanels; ++v)
     unpack_panel(b.type, panel_rows(b, n + v * kRows, k), count, kFlip, panels[v]);
   std::int64_t t = 0;

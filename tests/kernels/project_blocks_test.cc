@@ -236,6 +236,75 @@ TEST(ProjectInt8, DoesNotSaturate) {
   });
 }
 
+// Every type at its ends, where sums of 16-bit pairs would leave their range first.
+TEST(ProjectInt8, HoldsTheLargestSumsOfEveryType) {
+  for (const GgmlType type : block_types()) {
+    SCOPED_TRACE(std::string(name_of(type)));
+    for (const int fill : {0x00, 0xFF, 0x7F, 0x80, 0x88, 0x0F, 0xF0}) {
+      Operands a(type, {6, 5, 0}, 512, 11);
+      const std::int64_t elements = (a.rows - 1) * a.weight_stride + a.columns;
+      std::memset(a.weight.data(), fill, static_cast<std::size_t>(testing::bytes_of(type, elements)));
+      for (std::int64_t block = 0; block < elements / block_elements(type); ++block) {
+        std::uint8_t* bytes = a.weight.data() + block * block_bytes(type);
+        const Half one = half_from_f32(1);
+        for (const std::int64_t at : testing::halves_of(type))
+          std::memcpy(bytes + at, &one.bits, sizeof(one.bits));
+        if (type == GgmlType::mxfp4) bytes[0] = 128;
+      }
+      dequantize(type, a.weight.data(), elements, a.values.data());
+      for (std::int64_t t = 0; t < a.tokens; ++t) {
+        for (std::int64_t k = 0; k < a.columns; ++k) {
+          const bool negative = t % 2 == 1 || (t == 4 && k % 2 == 1);
+          a.x.set(static_cast<std::size_t>(t * a.x_stride + k), negative ? -127.0F : 127.0F);
+        }
+      }
+      testing::on_every_target([&] {
+        std::vector<float> out(static_cast<std::size_t>(a.tokens * a.rows));
+        kernels::ProjectBlock block = a.block(out.data(), a.rows);
+        block.bias = nullptr;
+        block.scale = 1;
+        kernels::project_int8(block);
+        for (std::int64_t t = 0; t < a.tokens; ++t) {
+          for (std::int64_t n = 0; n < a.rows; ++n) {
+            const Rounding r = rounding_of(a, t, n);
+            ASSERT_LE(std::abs(testing::wide(out[static_cast<std::size_t>(t * a.rows + n)]) - r.sum),
+                      budgets::kProject * (r.size + 127.0 * static_cast<double>(a.columns)))
+                << fill << ": token " << t << " row " << n;
+          }
+        }
+      });
+    }
+  }
+}
+
+// More rows than a panel and more columns than are rounded at once, for few and for many tokens.
+TEST(ProjectInt8, ManyRowsAndColumnsHaveTheBitsOfTheirParts) {
+  for (const GgmlType type : {GgmlType::q4_0, GgmlType::q8_0, GgmlType::q6_k, GgmlType::q5_0}) {
+    SCOPED_TRACE(std::string(name_of(type)));
+    Operands a(type, {33, 201, 0}, 2048, 5);
+    testing::on_every_target([&] {
+      std::vector<float> whole(static_cast<std::size_t>(a.tokens * a.rows));
+      kernels::project_int8(a.block(whole.data(), a.rows));
+      for (std::int64_t n = 0; n < a.rows; n += 40) {
+        const std::int64_t rows = std::min(std::int64_t{3}, a.rows - n);
+        for (std::int64_t t = 0; t < a.tokens; t += 8) {
+          std::vector<float> part(static_cast<std::size_t>(rows));
+          kernels::ProjectBlock block = a.block(part.data(), rows);
+          block.x += t * a.x_stride;
+          block.weight = a.weight.data() + testing::bytes_of(type, n * a.weight_stride);
+          block.bias += n;
+          block.tokens = 1;
+          block.rows = rows;
+          kernels::project_int8(block);
+          for (std::int64_t i = 0; i < rows; ++i)
+            ASSERT_EQ(part[static_cast<std::size_t>(i)], whole[static_cast<std::size_t>(t * a.rows + n + i)])
+                << t;
+        }
+      }
+    });
+  }
+}
+
 TEST(ProjectInt8, WhatIsNotFiniteMakesItsTokenNan) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     Operands a(GgmlType::q4_1, {3, 5, 0}, 96, 9);
