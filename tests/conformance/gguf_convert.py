@@ -258,7 +258,7 @@ def convert(model: PreTrainedModel, architecture: str, keys: Keys, path: Path, c
         for name, value in model.state_dict().items()
         if not any(part in name for part in NOT_WEIGHTS)
     }
-    # transformers ties T5's head whatever the config says; unscaled logits are those of a head of its own
+    # transformers ties T5's head whatever a config says, which then only leaves it unscaled
     if config.tie_word_embeddings and getattr(config, "scale_decoder_outputs", True):
         for name in ("lm_head.weight", "embed_out.weight"):
             tensors.pop(name, None)

@@ -123,8 +123,8 @@ def losses(logits: Array, ids: list[int]) -> Array:
 def test_smollm2(locant: Locant, smollm2: Path) -> None:
     """A trained model in Q4_1: logits of every token, and their mean loss."""
     reader = llama_cpp.Llama(str(smollm2), vocab_only=True, verbose=False)
-    ids = reader.tokenize((ROOT / "docs/passage.txt").read_bytes(), add_bos=False)[:CAPACITY]
-    assert len(ids) == CAPACITY
+    ids = reader.tokenize((ROOT / "docs/passage.txt").read_bytes(), add_bos=False)[:TOKENS]
+    assert len(ids) == TOKENS
     want = theirs(smollm2, ids)
     for activations in ("int8", "f32"):
         got = logits(locant, smollm2, ids, activations)
