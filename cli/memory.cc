@@ -126,24 +126,24 @@ void require_memory(const MemoryNeed& need, std::optional<std::int64_t> availabl
 
 std::int64_t copied_weights(const std::string& path, WeightStorage storage) {
   if (storage == WeightStorage::as_stored) return 0;
-  const std::int64_t bytes = storage == WeightStorage::f32 ? 4 : 2;
-  const std::string_view same = storage == WeightStorage::f32   ? "f32"
-                                : storage == WeightStorage::f16 ? "f16"
-                                                                : "bf16";
+  const DType kept = storage == WeightStorage::f32   ? DType::f32
+                     : storage == WeightStorage::f16 ? DType::f16
+                                                     : DType::bf16;
   std::int64_t total = 0;
-  const auto add = [&](std::string_view type, std::int64_t elements) {
-    if (type != same) total += elements * bytes;
+  const auto add = [&](std::optional<DType> stored, std::int64_t elements) {
+    if (stored != kept) total += elements * static_cast<std::int64_t>(size_of(kept));
   };
   std::error_code error;
   if (fs::path(path).extension() == ".gguf") {
-    for (const GgufTensor& tensor : GgufFile(path).tensors()) add(name_of(tensor.type), tensor.size());
+    const GgufFile file(path);
+    for (const GgufTensor& tensor : file.tensors()) add(dtype_of(tensor.type), tensor.size());
     return total;
   }
   for (const char* const name : {"model.safetensors", "model.safetensors.index.json"}) {
-    const fs::path file = fs::path(path) / name;
-    if (!fs::exists(file, error)) continue;
-    for (const StoredTensor& stored : SafetensorsFile(file.string()).tensors())
-      add(name_of(stored.tensor.dtype), stored.tensor.size());
+    const fs::path place = fs::path(path) / name;
+    if (!fs::exists(place, error)) continue;
+    const SafetensorsFile file(place.string());
+    for (const StoredTensor& stored : file.tensors()) add(stored.tensor.dtype, stored.tensor.size());
     return total;
   }
   return total;

@@ -8,6 +8,8 @@
 #include <filesystem>
 
 #include "core/temp_dir.h"
+#include "formats/gguf_writer.h"
+#include "locant/formats.h"
 
 namespace locant::cli {
 namespace {
@@ -89,6 +91,31 @@ TEST(BytesText, HasAUnit) {
   EXPECT_EQ(bytes_text(1500), "1.5 kB");
   EXPECT_EQ(bytes_text(2'500'000), "2.5 MB");
   EXPECT_EQ(bytes_text(3'000'000'000), "3.0 GB");
+}
+
+// Only what is kept in another form than it lies in the file.
+TEST(Copies, OfAGgufFile) {
+  tests::GgufModel model;
+  model.zeros("a", {3, 32}).zeros("b", {2, 32}, GgmlType::f16).zeros("c", {5, 32}, GgmlType::q8_0);
+  const TempDir dir;
+  const std::string path = dir.write("model.gguf", model.bytes());
+  EXPECT_EQ(copied_weights(path, WeightStorage::as_stored), 0);
+  EXPECT_EQ(copied_weights(path, WeightStorage::f32), (2 + 5) * 32 * 4);
+  EXPECT_EQ(copied_weights(path, WeightStorage::f16), (3 + 5) * 32 * 2);
+  EXPECT_EQ(copied_weights(path, WeightStorage::bf16), (3 + 2 + 5) * 32 * 2);
+}
+
+TEST(Copies, OfACheckpoint) {
+  const TempDir dir;
+  const std::vector<float> floats(12);
+  const std::vector<Half> halves(20);
+  SafetensorsWriter writer(dir.file("model.safetensors"));
+  writer.add("a", TensorRef(floats.data(), DType::f32, {3, 4}));
+  writer.add("b", TensorRef(halves.data(), DType::f16, {20}));
+  writer.finish();
+  EXPECT_EQ(copied_weights(dir.path(), WeightStorage::f32), 20 * 4);
+  EXPECT_EQ(copied_weights(dir.path(), WeightStorage::f16), 12 * 2);
+  EXPECT_EQ(copied_weights(dir.file("absent"), WeightStorage::f16), 0);
 }
 
 }  // namespace
