@@ -337,6 +337,8 @@ def peers(context: Context) -> Outcome:
             continue
         generator = context.root / "tests" / "cases" / f"generate_peer_{peer.name}.py"
         found.add(check([str(executable), str(generator), "--check"], context))
+    quantised = context.root / "tests" / "check" / "generate_peer_quantised.py"
+    found.add(check([str(executable), str(quantised), "--check"], context))
     found.add(pytest(context, "tests/peers", executable=executable))
     return found
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows and what llama.cpp's own quantiser makes of them: quantised.json beside this file.
 
-usage: generate_quantised.py [--check]
+usage: generate_peer_quantised.py [--check]
 Needs llama-cpp-python and gguf. The rows: normal values, one outlier in each block, values of one sign, a ramp.
 """
 
@@ -56,7 +56,7 @@ def main() -> int:
     values = rows()
     blocks: dict[str, Any] = {name: quantised(values, gguf.GGMLQuantizationType[name]).hex() for name in KINDS}
     source = f"ggml_quantize_chunk of llama-cpp-python {version('llama-cpp-python')} (MIT)"
-    provenance = {"generator": "tests/check/generate_quantised.py", "source": source}
+    provenance = {"generator": "tests/check/generate_peer_quantised.py", "source": source}
     packed = values.astype("<f2").tobytes().hex()
     text = json.dumps({"provenance": provenance, "width": WIDTH, "rows": packed, "blocks": blocks}, indent=1)
     if not arguments:
