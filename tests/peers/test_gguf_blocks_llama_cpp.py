@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights in blocks, made by llama.cpp itself, and SmolLM2's: `locant run` against llama.cpp.
-
-It rounds what its products read to 8 bits, in groups of 32 or 256.
-"""
+"""Weights in blocks, made by llama.cpp itself and those of SmolLM2: `locant run` against llama.cpp, which rounds what
+its products read to 8 bits, in groups of 32 or 256."""
 
 from __future__ import annotations
 
