@@ -15,6 +15,7 @@ from command import Locant
 from family_zoo import TOKENS, Zoo
 from gguf_convert import convert
 from models import random_ids
+from zoo_encoder_decoders import PairZoo
 from zoo_gguf import FILES
 
 # One file of each way in which tensors are named, fused, turned or chosen.
@@ -37,7 +38,7 @@ def reference_of(name: str, model: Any, ids: list[int]) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
-    return Zoo(tmp_path_factory.mktemp("gguf"), {name: file.case for name, file in FILES.items()})
+    return PairZoo(tmp_path_factory.mktemp("gguf"), {name: file.case for name, file in FILES.items()})
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from gguf_convert import Keys, convert
 from models import random_ids
 from peer_ggml import gelu
 from peer_llama import opened
+from zoo_encoder_decoders import PairZoo
 from zoo_gguf import FILES, File
 
 CAPACITY = 256
@@ -63,7 +64,7 @@ RUN = {name: adapted(name) for name in FILES if name not in REFUSED}
 
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
-    return Zoo(tmp_path_factory.mktemp("gguf"), {name: file.case for name, file in RUN.items()})
+    return PairZoo(tmp_path_factory.mktemp("gguf"), {name: file.case for name, file in RUN.items()})
 
 
 @pytest.fixture(scope="module")
