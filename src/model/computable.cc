@@ -52,7 +52,7 @@ void check_blocks(const ModelSpec& spec) {
     if (!attention.attends) refuse("a layer that holds no attention");
   }
   constexpr std::size_t kWithCross = 2;
-  if (spec.others.size() != 0 && spec.others.size() != kWithCross)
+  if (!spec.others.empty() && spec.others.size() != kWithCross)
     refuse(fmt::format("{} stacks beside the main one", spec.others.size()));
   if (spec.block.weight_sets != 0 && spec.layers % spec.block.weight_sets != 0)
     refuse(fmt::format("{} sets of weights for {} layers", spec.block.weight_sets, spec.layers));
