@@ -15,9 +15,17 @@
 
 namespace locant::bench {
 
+/// What a row should reach: times the best peer of the same run, and percent of the limit; 0 = no goal.
+struct Goal {
+  double ratio = 0;
+  double percent = 0;
+};
+
 /// One row. `run` is one call on memory that exists; `error` is the largest deviation over its budget (<= 1
 /// passes).
 struct Row {
+  int number = 0;         ///< of the table in docs/speed.md; rows of one number belong together
+  Goal avx2{}, avx512{};  ///< on a CPU with AVX2 alone, and with AVX-512
   std::string operation;  ///< "rotation"
   std::string shape;      ///< "T=512, 32 heads of 128, half"
   std::string dtype;
@@ -26,7 +34,7 @@ struct Row {
   std::int64_t working_set = 0;  ///< bytes the limit is measured on
   std::function<void()> run;
   std::function<double()> error;
-  std::string peer;  ///< the peer's request as JSON, "" = none
+  std::string peer;  ///< the peers' request as JSON, "" = none
 };
 
 struct Times {

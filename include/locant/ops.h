@@ -114,9 +114,11 @@ void activate(const ActivateCall& call, ThreadPool& pool);
 
 enum class Write : std::uint8_t { replace, add };
 
-/// Arithmetic of a product. int8: rows of x are rounded to 8 bits in groups of 32 with an f32 factor each,
-/// and multiplied as whole numbers with weights of blocks; other weights are multiplied in f32.
-enum class Activations : std::uint8_t { f32, int8 };
+/// Arithmetic of a product. bf16: x is rounded to bf16, products with weights that are bf16 already are
+/// summed in f32; other weights are multiplied in f32. int8: rows of x are rounded to 8 bits in groups of 32
+/// with an f32 factor each, and multiplied as whole numbers with weights of blocks; other weights are
+/// multiplied in f32.
+enum class Activations : std::uint8_t { f32, bf16, int8 };
 [[nodiscard]] std::string_view name_of(Activations activations) noexcept;
 
 /// out = scale * (x weight^T) + bias, or added to out: a linear layer, and the language-model head straight
@@ -138,22 +140,47 @@ void project(const ProjectCall& call, ThreadPool& pool);
 // ---------------------------------------------------------------------------------------------
 // Cache and attention
 
-/// Keys or values of one sequence in one layer: [heads, capacity, width], f32, f16 or bf16.
+/// Slots that share one entry of CacheTensor::norms.
+inline constexpr std::int64_t kNormSlots = 64;
+
+/// Keys or values of one sequence in one layer: [heads, capacity, width], f32, f16, bf16, or i8 with a scale
+/// for every row.
 struct CacheTensor {
   void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t heads = 0;
   std::int64_t capacity = 0;
   std::int64_t width = 0;
+  /// i8 only, [heads, capacity]: an element is scale * q, scale = max |x| / 127 of its row.
+  float* scales = nullptr;
+  /// Null, or of keys [heads, ceil(capacity / kNormSlots)]: no key of these slots has a larger 2-norm.
+  /// store() keeps it, attend() with slopes reads it to pass over slots whose weights are too small to count.
+  float* norms = nullptr;
 };
 
 /// cache[g, first_slot + t] = x[t, g], rounded to the cache's dtype. std::out_of_range past the capacity.
+/// Error under i8 (store_int8): relative to the row's max |x|; a row with a NaN or an infinity gets a NaN
+/// scale.
 struct StoreCall {
   View<const float, 3> x{};  ///< [T, kv_heads, width]
   CacheTensor cache{};
   std::int64_t first_slot = 0;
 };
 void store(const StoreCall& call, ThreadPool& pool);
+
+/// rotate() of q in place, rotate() of k and store() of both k and v in one pass, with the same bits.
+struct RotateStoreCall {
+  View<float, 3> q{};          ///< [T, heads, head_dim]
+  View<const float, 3> k{};    ///< [T, kv_heads, head_dim]
+  View<const float, 3> v{};    ///< [T, kv_heads, width of values]
+  View<const float, 2> cos{};  ///< [T, P]
+  View<const float, 2> sin{};  ///< [T, P]
+  RotateShape shape{};
+  CacheTensor keys{};
+  CacheTensor values{};
+  std::int64_t first_slot = 0;
+};
+void rotate_store(const RotateStoreCall& call, ThreadPool& pool);
 
 /// The slots that a query in slot s sees, of those that hold keys.
 enum class Sees : std::uint8_t {
