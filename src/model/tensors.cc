@@ -73,7 +73,7 @@ Matrix alternate_rows(const Matrix& matrix, std::int64_t first) noexcept {
 
 std::string Tensors::pick(const std::string& at, std::string_view names) const {
   const std::size_t bar = names.find('|');
-  const std::string first = at + std::string(names.substr(0, bar));
+  std::string first = at + std::string(names.substr(0, bar));
   if (bar == std::string_view::npos || has(first + ".weight")) return first;
   const std::string second = at + std::string(names.substr(bar + 1));
   return has(second + ".weight") ? second : first;

@@ -165,6 +165,7 @@ OpenedTokenizer make_byte_level(const Json& file, const std::string& path) {
   }
   std::vector<AddedToken> added = read_added_tokens(file, path);
   for (const AddedToken& token : added) vocabulary.size = std::max(vocabulary.size, token.id + 1);
+  check_frame(*frame, vocabulary.size, path);
   return {std::make_unique<ByteLevel>(std::move(vocabulary), AddedTokens(std::move(added)), *frame), ""};
 }
 

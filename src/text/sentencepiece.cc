@@ -10,7 +10,7 @@
 
 #include "core/quote.h"
 #include "locant/core.h"
-#include "text/charsmap.h"
+#include "text/model_proto.h"
 #include "text/utf8.h"
 
 namespace locant {
@@ -205,7 +205,7 @@ std::string disagreement(const Json& tokenizer, const Processor& processor) {
 }  // namespace
 
 OpenedTokenizer make_piece_model(PieceModel model) {
-  check_charsmaps(model.proto, model.path);
+  check_model_proto(model.proto, model.path);
   SentencePiece::Parts parts;
   const bool never = model.space == LeadingSpace::never;
   parts.first = load(never ? without_leading_space(model.proto) : model.proto, model.path);
@@ -217,7 +217,7 @@ OpenedTokenizer make_piece_model(PieceModel model) {
 }
 
 OpenedTokenizer make_sentencepiece(const SentencePieceFiles& files) {
-  check_charsmaps(files.model, files.model_path);
+  check_model_proto(files.model, files.model_path);
   std::unique_ptr<Processor> own = load(files.model, files.model_path);
   if (const std::string where = disagreement(files.tokenizer, *own); !where.empty()) {
     return {nullptr,
@@ -233,7 +233,10 @@ OpenedTokenizer make_sentencepiece(const SentencePieceFiles& files) {
   }
   parts.leading_space = space != LeadingSpace::never;
   parts.first = std::move(own);
-  return {std::make_unique<SentencePiece>(std::move(parts)), ""};
+  const SpecialFrame frame = parts.frame;
+  auto tokenizer = std::make_unique<SentencePiece>(std::move(parts));
+  check_frame(frame, tokenizer->vocab(), files.tokenizer_path);
+  return {std::move(tokenizer), ""};
 }
 
 }  // namespace locant

@@ -121,4 +121,13 @@ std::optional<SpecialFrame> read_frame(const Json* post_processor, const std::st
   return frame;
 }
 
+void check_frame(const SpecialFrame& frame, std::int64_t vocab, const std::string& path) {
+  for (const std::vector<std::int64_t>& side : {frame.front, frame.back}) {
+    for (const std::int64_t id : side) {
+      if (id < vocab) continue;
+      throw FileError(path, fmt::format("post_processor adds ids below {}, got {}", vocab, id));
+    }
+  }
+}
+
 }  // namespace locant

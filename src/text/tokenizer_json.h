@@ -29,5 +29,7 @@ struct SpecialFrame {
 /// What the post-processor puts around a single prompt; nothing when it is one that Locant does not know.
 /// No post-processor, and those that only move offsets, add nothing. Throws FileError.
 [[nodiscard]] std::optional<SpecialFrame> read_frame(const Json* post_processor, const std::string& path);
+/// FileError for an id past the end of a vocabulary.
+void check_frame(const SpecialFrame& frame, std::int64_t vocab, const std::string& path);
 
 }  // namespace locant

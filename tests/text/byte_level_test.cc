@@ -109,6 +109,11 @@ TEST(ByteLevel, PutsTheTemplateAroundThePrompt) {
        "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]},
                           "</s>": {"id": "</s>", "ids": [2], "tokens": ["</s>"]}}}]})");
   EXPECT_THAT(open(file)->encode("a"), ElementsAre(0, 101, 2));
+  const std::int64_t vocab = open(file)->vocab();
+  file["post_processor"]["processors"][1]["special_tokens"]["</s>"]["ids"] = {vocab};
+  EXPECT_EQ(
+      sentence_of<FileError>([&] { (void)make_byte_level(file, "t.json"); }),
+      "t.json: post_processor adds ids below " + std::to_string(vocab) + ", got " + std::to_string(vocab));
   file["post_processor"]["processors"][1]["special_tokens"].erase("</s>");
   EXPECT_THAT(sentence_of<FileError>([&] { (void)make_byte_level(file, "t.json"); }),
               HasSubstr("t.json: TemplateProcessing names an unknown special token"));

@@ -8,7 +8,7 @@
 
 #include "folder.h"
 #include "locant/core.h"
-#include "text/charsmap.h"
+#include "text/model_proto.h"
 
 namespace locant {
 namespace {
@@ -185,9 +185,21 @@ TEST_F(SentencePieceTest, SurvivesDamageOfEveryKind) {
   }
 }
 
+TEST_F(SentencePieceTest, RefusesPiecesWithANul) {
+  // field 1 { field 1 = a piece of three bytes }
+  const std::string start("\x0A\x05\x0A\x03", 4);
+  EXPECT_NO_THROW(check_model_proto(start + "a b", "m"));
+  try {
+    check_model_proto(start + std::string("a\0b", 3), "m");
+    FAIL() << "accepted";
+  } catch (const FileError& error) {
+    EXPECT_STREQ(error.what(), "m: not a SentencePiece model (a piece holds a NUL), at byte 5");
+  }
+}
+
 TEST_F(SentencePieceTest, ChecksTheNormalisationRules) {
   const std::string whole = bytes_of(data_path("sentencepiece-models/sentencepiece-test-unigram-1000.model"));
-  EXPECT_NO_THROW(check_charsmaps(whole, "m"));
+  EXPECT_NO_THROW(check_model_proto(whole, "m"));
   // field 3 { field 2 = a map }
   const auto model = [](std::string map) {
     const std::string spec = "\x12" + std::string(1, static_cast<char>(map.size() % 128 | 0x80)) +
@@ -203,10 +215,10 @@ TEST_F(SentencePieceTest, ChecksTheNormalisationRules) {
   map.replace(4, 4, reinterpret_cast<const char*>(&root), 4);
   map.replace(4 + 97 * 4, 4, reinterpret_cast<const char*>(&step), 4);
   const std::string good = map + std::string("b\0", 2);
-  EXPECT_NO_THROW(check_charsmaps(model(good), "m"));
+  EXPECT_NO_THROW(check_model_proto(model(good), "m"));
   const auto refused = [&](const std::string& bad) {
     try {
-      check_charsmaps(model(bad), "m");
+      check_model_proto(model(bad), "m");
     } catch (const FileError& error) {
       return std::string(error.what());
     }

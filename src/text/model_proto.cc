@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModelProto: normalizer_spec = 3, denormalizer_spec = 5; in them precompiled_charsmap = 2: u32 bytes of the
-// trie, its units (u32, little-endian), then replacement strings that end in NUL. A unit is laid out as in
-// Darts-clone.
-#include "text/charsmap.h"
+// ModelProto: pieces = 1, in them piece = 1; normalizer_spec = 3, denormalizer_spec = 5; in them
+// precompiled_charsmap = 2: u32 bytes of the trie, its units (u32, little-endian), then replacement strings
+// that end in NUL. A unit is laid out as in Darts-clone.
+#include "text/model_proto.h"
 
 #include <cstdint>
 #include <cstring>
@@ -110,8 +110,17 @@ bool charsmap_is_closed(std::string_view map) {
 
 }  // namespace
 
-void check_charsmaps(std::string_view model, const std::string& path) {
+void check_model_proto(std::string_view model, const std::string& path) {
   for (Fields fields(model); fields.next();) {
+    if (fields.number() == 1) {
+      for (Fields piece(fields.bytes()); piece.next();) {
+        const std::size_t nul = piece.number() == 1 ? piece.bytes().find('\0') : std::string_view::npos;
+        if (nul != std::string_view::npos) {
+          throw FileError(path, "not a SentencePiece model (a piece holds a NUL)",
+                          piece.bytes().data() + nul - model.data());
+        }
+      }
+    }
     if (fields.number() != 3 && fields.number() != 5) continue;
     for (Fields spec(fields.bytes()); spec.next();) {
       if (spec.number() == 2 && !spec.bytes().empty() && !charsmap_is_closed(spec.bytes())) {
