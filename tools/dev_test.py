@@ -50,7 +50,7 @@ class Options:
 class Context:
     root: Path
     options: Options
-    build: Callable[[str], Path]
+    build: Callable[..., Path]  # a preset, and targets of it
 
     def environment(self) -> dict[str, str]:
         env = {**os.environ, "LOCANT_BIN": str(self.root / "build" / "locant"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -153,6 +153,25 @@ def ctest(preset: str, context: Context) -> Outcome:
         found.failed = 1
     if found.passed + found.failed == 0:
         found = Outcome(failed=1, output=text + "no test ran\n")
+    return found
+
+
+def threads(context: Context) -> Outcome:
+    """What runs on several threads, under ThreadSanitizer: the pool, with --full whole operations and models."""
+    programs = ["test_core", *(["test_ops", "test_model"] if context.options.full else [])]
+    try:
+        folder = context.build("tsan", *programs)
+    except subprocess.CalledProcessError as failed:
+        return Outcome(failed=1, output=f"the tsan build ended with status {failed.returncode}\n")
+    found = Outcome()
+    for program in programs:
+        report = folder / "reports" / f"{program}.xml"
+        report.unlink(missing_ok=True)
+        status, text = command([str(folder / program)], context, GTEST_OUTPUT=f"xml:{report}")
+        inside = read_gtest(report) if report.exists() else Outcome(failed=1)
+        inside.failed = max(inside.failed, int(status != 0))
+        inside.output = text if status else ""
+        found.add(inside)
     return found
 
 
@@ -352,6 +371,7 @@ def under_clang(context: Context) -> Outcome:
 PARTS: dict[str, Callable[[Context], Outcome]] = {
     "release": lambda context: ctest("release", context),
     "sanitizers": lambda context: ctest("asan", context),
+    "threads": threads,
     "python": conformance,
     "package": package,
     "structure": structure,
@@ -365,7 +385,7 @@ PEER_PARTS: dict[str, Callable[[Context], Outcome]] = {"peers": peers}
 FULL_PARTS: dict[str, Callable[[Context], Outcome]] = {"clang": under_clang, "pip": pip}
 
 
-def main(options: Options, root: Path, build: Callable[[str], Path]) -> int:
+def main(options: Options, root: Path, build: Callable[..., Path]) -> int:
     context = Context(root, options, build)
     parts = {**PARTS, **(FULL_PARTS if options.full or options.only else {}), **(PEER_PARTS if options.only else {})}
     if options.only:

@@ -6,7 +6,6 @@
 #include "kernels/targets.h"
 
 #if defined(__x86_64__) && defined(__linux__)
-#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -46,18 +45,27 @@ namespace locant::kernels {
 namespace {
 
 #if defined(__x86_64__) && defined(__linux__)
+struct Cpuid {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+};
+Cpuid cpuid(unsigned leaf) noexcept {
+  Cpuid got;
+  asm volatile("cpuid" : "=a"(got.a), "=b"(got.b), "=c"(got.c), "=d"(got.d) : "a"(leaf), "c"(0));
+  return got;
+}
+
 AmxUnits permitted_units() noexcept {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & (1U << 27)) == 0) return {};  // OSXSAVE
+  if (cpuid(0).a < 7 || (cpuid(1).c & (1U << 27)) == 0) return {};  // OSXSAVE
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   constexpr unsigned kTileState = 3U << 17;
   if ((low & kTileState) != kTileState) return {};
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & (1U << 24)) == 0) return {};
+  const unsigned offered = cpuid(7).d;
+  if ((offered & (1U << 24)) == 0) return {};
   constexpr long kRequest = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;
   if (syscall(SYS_arch_prctl, kRequest, kTileData) != 0) return {};
-  return {.bf16 = (edx & (1U << 22)) != 0, .bytes = (edx & (1U << 25)) != 0};
+  return {.bf16 = (offered & (1U << 22)) != 0, .bytes = (offered & (1U << 25)) != 0};
 }
 #else
 AmxUnits permitted_units() noexcept {
