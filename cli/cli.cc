@@ -16,6 +16,7 @@
 #include "cli/stream.h"
 #include "cli/suggest.h"
 #include "locant/core.h"
+#include "locant/ops.h"
 
 namespace locant::cli {
 namespace {
@@ -35,7 +36,13 @@ constexpr std::array<Command, 8> kCommands{{
     {"help", "print the page of a command", help_command},
 }};
 
+// LOCANT_TARGET names the instruction set to use instead of the best.
+void choose_target(Host& host) {
+  if (const std::string name = host.environment("LOCANT_TARGET"); !name.empty()) use_cpu_target(name);
+}
+
 int dispatch(Args args, Host& host) {
+  choose_target(host);
   if (args.empty())
     throw UsageError("give a command: run, inspect, check, trace, diff, list, explain or help");
   const std::string& first = args.front();

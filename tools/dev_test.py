@@ -165,22 +165,42 @@ def threads(context: Context) -> Outcome:
         return Outcome(failed=1, output=f"the tsan build ended with status {failed.returncode}\n")
     found = Outcome()
     for program in programs:
-        report = folder / "reports" / f"{program}.xml"
-        report.unlink(missing_ok=True)
-        status, text = command([str(folder / program)], context, GTEST_OUTPUT=f"xml:{report}")
-        inside = read_gtest(report) if report.exists() else Outcome(failed=1)
-        inside.failed = max(inside.failed, int(status != 0))
-        inside.output = text if status else ""
-        found.add(inside)
+        found.add(run_gtest(folder / program, context))
     return found
 
 
-def pytest(context: Context, *arguments: str, executable: Path | None = None) -> Outcome:
+def targets(context: Context) -> Outcome:
+    """Every instruction set of this CPU but the best, forced: operations and models, with --full real files too."""
+    folder = context.build("release")
+    _, text = command([str(folder / "locant"), "--version", "--verbose"], context)
+    line = re.search(r"^instruction sets: (.*) \(", text, re.M)
+    found = Outcome()
+    for target in line[1].split(", ")[1:] if line else []:
+        for program in ("test_ops", "test_model"):
+            found.add(run_gtest(folder / program, context, LOCANT_TARGET=target))
+        if context.options.full:
+            found.add(conformance(context, target))
+    if not line:
+        found.failed, found.output = 1, text
+    return found
+
+
+def run_gtest(program: Path, context: Context, **env: str) -> Outcome:
+    report = program.parent / "reports" / f"{program.name}.xml"
+    report.unlink(missing_ok=True)
+    status, text = command([str(program)], context, GTEST_OUTPUT=f"xml:{report}", **env)
+    found = read_gtest(report) if report.exists() else Outcome(failed=1)
+    found.failed = max(found.failed, int(status != 0))
+    found.output = text if status else ""
+    return found
+
+
+def pytest(context: Context, *arguments: str, executable: Path | None = None, target: str = "") -> Outcome:
     report = context.root / "build" / "reports" / "pytest.junit"
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
     start = [str(executable or dev_python.python(context.root)), "-m", "pytest", "-q", "--junitxml", str(report)]
-    status, text = command([*start, *arguments], context)
+    status, text = command([*start, *arguments], context, LOCANT_TARGET=target)
     found = Outcome(output=text if status else "")
     for _, result, reason in read_junit(report) if report.exists() else []:
         found.passed += result == "passed"
@@ -302,9 +322,9 @@ def clang_tidy(context: Context) -> Outcome:
 # Parts
 
 
-def conformance(context: Context) -> Outcome:
+def conformance(context: Context, target: str = "") -> Outcome:
     ignored = ["--ignore=tests/structure", "--ignore=tests/install", "--ignore=tests/peers"]
-    return pytest(context, "-n", str(os.cpu_count() or 1), "tests", *ignored)
+    return pytest(context, "-n", str(os.cpu_count() or 1), "tests", *ignored, target=target)
 
 
 def package(context: Context) -> Outcome:
@@ -372,6 +392,7 @@ PARTS: dict[str, Callable[[Context], Outcome]] = {
     "release": lambda context: ctest("release", context),
     "sanitizers": lambda context: ctest("asan", context),
     "threads": threads,
+    "targets": targets,
     "python": conformance,
     "package": package,
     "structure": structure,

@@ -21,6 +21,10 @@ namespace locant {
 /// The instruction sets compiled in that this CPU has, best first ("AVX3_ZEN4", "AVX2", ...); the first
 /// is used.
 [[nodiscard]] std::vector<std::string> cpu_targets();
+/// Every operation of the process uses this one of cpu_targets(), "" = the best again: for tests, and to find
+/// out whether a difference comes from an instruction set. Not while operations run. SpecError for another
+/// name.
+void use_cpu_target(std::string_view name);
 
 /// A weight as stored, row-major: f32, f16 or bf16, or blocks. `data` may be unaligned for its dtype.
 struct Matrix {

@@ -33,6 +33,11 @@ def get_threads() -> int:
 def cpu_targets() -> list[str]:
     """The instruction sets compiled in that this CPU has, best first."""
 
+def use_cpu_target(name: str) -> None:
+    """
+    Every operation uses this one of cpu_targets(), "" = the best again. Not while operations run.
+    """
+
 class Deviation:
     """One difference of a recipe from the published formula."""
 

@@ -119,6 +119,8 @@ void bind_core(nb::module_& m) {
       "get_threads", [] { return threads()->size(); },
       "Threads in use; at the first call as many as the machine offers this process.");
   m.def("cpu_targets", &cpu_targets, "The instruction sets compiled in that this CPU has, best first.");
+  m.def("use_cpu_target", &use_cpu_target, nb::arg("name"),
+        "Every operation uses this one of cpu_targets(), \"\" = the best again. Not while operations run.");
 }
 
 }  // namespace locant::python

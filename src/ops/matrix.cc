@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights as operations take them, and the instruction sets of this machine.
+// Weights as operations take them.
 #include "kernels/blocks.h"
-#include "kernels/targets.h"
 #include "locant/ops.h"
 #include "ops/check.h"
 
 namespace locant {
-
-std::vector<std::string> cpu_targets() {
-  std::vector<std::string> names;
-  for (const kernels::Target& target : kernels::targets()) names.emplace_back(target.name);
-  return names;
-}
 
 bool can_multiply(GgmlType type) noexcept {
   return kernels::is_unpacked(type);

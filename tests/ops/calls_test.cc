@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public calls on strided views and empty ones, what lies behind the head, and the same bits on any
 // number of threads.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -31,6 +33,23 @@ TEST_F(Calls, TargetsAreThoseOfTheKernels) {
   const std::vector<std::string> names = cpu_targets();
   ASSERT_EQ(names.size(), kernels::targets().size());
   EXPECT_EQ(names.front(), kernels::targets().front().name);
+}
+
+TEST_F(Calls, ATargetIsForcedByName) {
+  use_cpu_target("");
+  const std::vector<std::string> names = cpu_targets();
+  use_cpu_target(names.back());
+  EXPECT_EQ(cpu_targets(), std::vector<std::string>{names.back()});
+  try {
+    use_cpu_target("AVX9");
+    FAIL() << "accepted";
+  } catch (const SpecError& error) {
+    EXPECT_THAT(error.what(), ::testing::StartsWith("cpu target: expected one of " + names.front()));
+    EXPECT_THAT(error.what(), ::testing::EndsWith(", got AVX9"));
+  }
+  EXPECT_EQ(cpu_targets(), names) << "a refused name leaves the best in use";
+  use_cpu_target("");
+  EXPECT_EQ(cpu_targets(), names);
 }
 
 TEST_F(Calls, EmbedIsExactAndAddsPositions) {
