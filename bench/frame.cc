@@ -2,32 +2,47 @@
 #include "frame.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cctype>
+#include <charconv>
+#include <cmath>
 #include <limits>
 
+#include "clock.h"
 #include "peer.h"
 
 namespace locant::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr int kSlices = 12;
 constexpr double kNs = 1e9;
+constexpr double kSampleNs = 2e4;    // the clock costs a percent of this at most
+constexpr int kFewest = 3;           // slices of everybody
+constexpr double kSlow = 4;          // times the fastest: measured on the fewest slices alone,
+constexpr double kSlowCallNs = 2e7;  // where a call is longer than this
+constexpr double kLimitNs = 1e7;     // for the limit between two slices
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Calls in one reading of the clock.
+int batch_of(const std::function<void()>& run, int threads) {
+  double best = kInfinity;
+  for (int i = 0; i < 3 && best > kSampleNs / 100; ++i) {
+    const double before = now_ns(threads);
+    run();
+    best = std::min(best, now_ns(threads) - before);
+    if (best > kSampleNs) break;
+  }
+  return static_cast<int>(std::clamp(kSampleNs / std::max(best, 1.0), 1.0, 1000.0));
+}
 
 // The best call of a slice.
-double slice(const std::function<void()>& run, double seconds) {
-  const auto start = Clock::now();
-  double best = std::numeric_limits<double>::infinity();
-  std::chrono::duration<double> total{};
+double slice(const std::function<void()>& run, double seconds, int batch, int threads) {
+  const double start = now_ns(2);
+  double best = kInfinity;
   do {
-    const auto before = Clock::now();
-    run();
-    const std::chrono::duration<double> took = Clock::now() - before;
-    best = std::min(best, took.count());
-    total = Clock::now() - start;
-  } while (total.count() < seconds);
-  return best * kNs;
+    const double before = now_ns(threads);
+    for (int i = 0; i < batch; ++i) run();
+    best = std::min(best, (now_ns(threads) - before) / batch);
+  } while (now_ns(2) - start < seconds * kNs);
+  return best;
 }
 
 Times summary(std::vector<double> slices) {
@@ -35,36 +50,132 @@ Times summary(std::vector<double> slices) {
   return {.best = slices.front(), .median = slices[slices.size() / 2]};
 }
 
-}  // namespace
+struct Contender {
+  Peer* peer;
+  std::size_t variant;
+  PeerResult result;
+  std::vector<double> slices;
+  [[nodiscard]] double best() const {
+    return slices.empty() ? kInfinity : *std::min_element(slices.begin(), slices.end());
+  }
+};
 
-Result measure(const Row& row, const Options& options, ThreadPool& pool, Peer* peer) {
-  Result result;
-  result.operation = row.operation;
-  result.shape = row.shape;
-  result.dtype = row.dtype;
-  result.threads = options.threads;
-  row.run();
-  result.error = row.error();
-  if (!(result.error <= 1)) return result;
-  const bool with_peer = peer != nullptr && !row.peer.empty() && peer->prepare(row.peer);
-  const LimitRoom room(row.working_set);
-  std::vector<double> locant, other;
-  double limit = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kSlices; ++i) {
-    const double seconds = options.seconds / kSlices;
-    locant.push_back(slice(row.run, seconds));
-    if (with_peer) {
-      if (const auto ns = peer->slice(seconds)) other.push_back(*ns);
+std::vector<Contender> prepared(const Row& row, Peers& peers) {
+  std::vector<Contender> contenders;
+  if (row.peer.empty()) return contenders;
+  for (const auto& peer : peers.found) {
+    const Prepared ready = peer->prepare(row.peer);
+    if (!ready.failure.empty()) {
+      contenders.push_back({nullptr, 0, {.name = peer->label(), .times = {}, .note = ready.failure}, {}});
     }
-    for (int turn = 0; turn < 3; ++turn)
+    for (std::size_t i = 0; i < ready.variants.size(); ++i) {
+      const Variant& v = ready.variants[i];
+      contenders.push_back({peer.get(), i, {v.name, {}, v.error, v.note, v.wide}, {}});
+    }
+  }
+  return contenders;
+}
+
+void take_turn(Contender& one, double seconds, double fastest) {
+  if (one.peer == nullptr) return;
+  const bool slow = one.best() > kSlow * fastest && one.best() > kSlowCallNs;
+  if (slow && one.slices.size() >= kFewest) return;
+  if (const auto ns = one.peer->slice(one.variant, seconds)) {
+    one.slices.push_back(*ns);
+    return;
+  }
+  one.result.note = one.peer->failure().empty() ? "gave no time" : one.peer->failure();
+  one.slices.clear();
+  one.peer = nullptr;
+}
+
+void take_turns(const Row& row, const Options& options, ThreadPool& pool, std::vector<Contender>& contenders,
+                Result& result) {
+  const int batch = batch_of(row.run, options.threads);
+  const double call_ns = slice(row.run, 0, batch, options.threads);
+  const int turns = std::clamp(static_cast<int>(3 * options.seconds * kNs / call_ns),
+                               std::min(kFewest, options.slices), options.slices);
+  const double seconds = options.seconds / options.slices;
+  const LimitRoom room(row.working_set);
+  std::vector<double> locant;
+  double limit = kInfinity;
+  for (int i = 0; i < turns; ++i) {
+    locant.push_back(slice(row.run, seconds, batch, options.threads));
+    double fastest = kInfinity;
+    for (const Contender& one : contenders) fastest = std::min(fastest, one.best());
+    for (Contender& one : contenders) take_turn(one, seconds, fastest);
+    const double start = now_ns(2);
+    do {
       limit = std::min(limit, seconds_at_limit(row.limit, row.amount, room, pool));
+    } while (now_ns(2) - start < kLimitNs);
   }
   result.locant = summary(locant);
-  if (!other.empty()) {
-    result.peer = summary(other);
-    result.peer_name = peer->name();
-  }
   result.limit_ns = limit * kNs;
+}
+
+}  // namespace
+
+const PeerResult* Result::best_peer() const noexcept {
+  const PeerResult* best = nullptr;
+  const auto better = [](const PeerResult& a, const PeerResult& b) {
+    return a.wide != b.wide ? !a.wide : a.times->best < b.times->best;
+  };
+  for (const PeerResult& peer : peers) {
+    if (peer.times && (best == nullptr || better(peer, *best))) best = &peer;
+  }
+  return best;
+}
+
+double Result::ratio() const noexcept {
+  const PeerResult* const peer = best_peer();
+  return peer != nullptr && locant ? peer->times->best / locant->best : 0;
+}
+
+double Result::percent() const noexcept {
+  return locant && limit_ns > 0 ? 100 * limit_ns / locant->best : 0;
+}
+
+std::optional<bool> Result::goal_met() const noexcept {
+  if (!locant || (goal.ratio == 0 && goal.percent == 0)) return std::nullopt;
+  if (goal.percent > 0 && percent() < goal.percent) return false;
+  if (goal.ratio > 0 && best_peer() == nullptr) return std::nullopt;
+  return goal.ratio == 0 || ratio() >= goal.ratio;
+}
+
+bool wanted(const Row& row, const std::string& only) {
+  if (only.empty()) return true;
+  if (std::isdigit(static_cast<unsigned char>(only.front())) == 0) {
+    return row.operation.find(only) != std::string::npos;
+  }
+  for (std::size_t at = 0; at < only.size();) {
+    const std::size_t end = std::min(only.find(',', at), only.size());
+    int number = 0;
+    std::from_chars(only.data() + at, only.data() + end, number);
+    if (number == row.number) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+Result measure(const Row& row, const Options& options, ThreadPool& pool, Peers& peers) {
+  Result result{.number = row.number, .operation = row.operation, .shape = row.shape, .dtype = row.dtype};
+  result.threads = options.threads;
+  result.goal = options.avx512 ? row.avx512 : row.avx2;
+  result.limit_name = name_of(in_place_of(row.limit));
+  try {
+    row.run();
+    result.error = row.error();
+    if (!(result.error <= 1)) return result;
+    std::vector<Contender> contenders = prepared(row, peers);
+    take_turns(row, options, pool, contenders, result);
+    for (Contender& one : contenders) {
+      if (!one.slices.empty()) one.result.times = summary(std::move(one.slices));
+      result.peers.push_back(std::move(one.result));
+    }
+  } catch (const std::exception& thrown) {
+    result.locant.reset();
+    result.failure = thrown.what();
+  }
   return result;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of every benchmark row: the answer is checked against reference/ before anything is timed, then
-// Locant, the peer and the machine's limit take turns in short slices of one run, and best and median are
-// kept.
+// Locant, every peer and the machine's limit take turns in short slices of one run, and best and median are
+// kept. Times are CPU time of the thread where one thread works, wall time otherwise.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Row {
   std::string shape;      ///< "T=512, 32 heads of 128, half"
   std::string dtype;
   Limit limit = Limit::fma;
-  double amount = 0;             ///< flop or bytes of one call, by the limit's kind
+  double amount = 0;             ///< operations or bytes of one call, by the limit's kind
   std::int64_t working_set = 0;  ///< bytes the limit is measured on
   std::function<void()> run;
   std::function<double()> error;
@@ -42,25 +42,45 @@ struct Times {
   double median = 0;  ///< ns a call
 };
 
+struct PeerResult {
+  std::string name;
+  std::optional<Times> times;  ///< none: it died or refused, the note says how
+  double error = -1;           ///< largest deviation over the largest value of the f64 answer; -1 = not known
+  std::string note;
+  bool wide = false;  ///< may use instructions beyond a forced target
+};
+
 struct Result {
+  int number = 0;
   std::string operation, shape, dtype;
   int threads = 1;
-  double error = 0;             ///< of its budget
-  std::optional<Times> locant;  ///< none: the answer was wrong and was not timed
-  std::optional<Times> peer;
-  std::string peer_name;
+  double error = 0;               ///< of its budget
+  std::optional<Times> locant{};  ///< none: the answer was wrong and was not timed
+  std::string failure{};          ///< what the row threw
+  std::vector<PeerResult> peers{};
+  std::string limit_name{};
   double limit_ns = 0;
+  Goal goal{};  ///< of the target in use
+
+  /// Fastest of the peers that answer and are held to the target, of all where none is.
+  [[nodiscard]] const PeerResult* best_peer() const noexcept;
+  [[nodiscard]] double ratio() const noexcept;    ///< best peer over Locant, 0 = no peer
+  [[nodiscard]] double percent() const noexcept;  ///< of the limit, 0 = no limit
+  /// None where there is no goal, or no peer to judge it by.
+  [[nodiscard]] std::optional<bool> goal_met() const noexcept;
 };
 
 struct Options {
   int threads = 1;
-  double seconds = 0.6;  ///< per row and contender
-  std::string only;      ///< rows whose operation contains it
+  double seconds = 0.36;  ///< per row and contender
+  int slices = 12;        ///< at most
+  std::string only;       ///< rows whose operation contains it, or "4,5": their numbers
+  bool avx512 = false;    ///< judged by the goals of AVX-512
 };
+[[nodiscard]] bool wanted(const Row& row, const std::string& only);
 
-class Peer;
-/// Runs a row; `peer` may be null.
-[[nodiscard]] Result measure(const Row& row, const Options& options, ThreadPool& pool, Peer* peer);
+struct Peers;
+[[nodiscard]] Result measure(const Row& row, const Options& options, ThreadPool& pool, Peers& peers);
 
 /// Deterministic values in [-1, 1).
 [[nodiscard]] std::vector<float> values(std::size_t count, std::uint64_t seed);

@@ -1,100 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "clock.h"
+#include "kernels/targets.h"
+#include "limit_dots.h"
+#include "limit_loops.h"
+#include "locant/ops.h"
+#include "machine.h"
 #include "machine_limits.h"
 
-#include <algorithm>
-#include <chrono>
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "limits.cc"
-#include "hwy/foreach_target.h"
-#include "hwy/highway.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace locant::bench::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-using F = hn::ScalableTag<float>;
-
-// Ten independent chains hide the latency of two pipes; returns flop done, the sum keeps the work alive.
-double fma_work(std::int64_t rounds, float* sink) {
-  const F d;
-  const auto a = hn::Set(d, 0.999999F);
-  const auto b = hn::Set(d, 1e-7F);
-  auto x0 = hn::Set(d, 1.0F), x1 = x0, x2 = x0, x3 = x0, x4 = x0, x5 = x0, x6 = x0, x7 = x0, x8 = x0, x9 = x0;
-  for (std::int64_t i = 0; i < rounds; ++i) {
-    x0 = hn::MulAdd(x0, a, b);
-    x1 = hn::MulAdd(x1, a, b);
-    x2 = hn::MulAdd(x2, a, b);
-    x3 = hn::MulAdd(x3, a, b);
-    x4 = hn::MulAdd(x4, a, b);
-    x5 = hn::MulAdd(x5, a, b);
-    x6 = hn::MulAdd(x6, a, b);
-    x7 = hn::MulAdd(x7, a, b);
-    x8 = hn::MulAdd(x8, a, b);
-    x9 = hn::MulAdd(x9, a, b);
-  }
-  const auto sum = hn::Add(hn::Add(hn::Add(x0, x1), hn::Add(x2, x3)),
-                           hn::Add(hn::Add(x4, x5), hn::Add(hn::Add(x6, x7), hn::Add(x8, x9))));
-  *sink = hn::GetLane(sum);
-  return static_cast<double>(rounds) * 10 * 2 * static_cast<double>(hn::Lanes(d));
-}
-
-void read_work(const float* from, std::int64_t count, float* sink) {
-  const F d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  auto a = hn::Zero(d), b = a, c = a, e = a;
-  for (std::int64_t i = 0; i + 4 * lanes <= count; i += 4 * lanes) {
-    a = hn::Add(a, hn::LoadU(d, from + i));
-    b = hn::Add(b, hn::LoadU(d, from + i + lanes));
-    c = hn::Add(c, hn::LoadU(d, from + i + 2 * lanes));
-    e = hn::Add(e, hn::LoadU(d, from + i + 3 * lanes));
-  }
-  *sink = hn::GetLane(hn::Add(hn::Add(a, b), hn::Add(c, e)));
-}
-
-void copy_work(const float* from, float* to, std::int64_t count) {
-  const F d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t i = 0; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
-}
-
-void update_work(float* at, std::int64_t count) {
-  const F d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, -1.0F);
-  for (std::int64_t i = 0; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::Mul(hn::LoadU(d, at + i), factor), d, at + i);
-  }
-}
-
-}  // namespace locant::bench::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace locant::bench {
 namespace {
 
-HWY_EXPORT(fma_work);
-HWY_EXPORT(read_work);
-HWY_EXPORT(copy_work);
-HWY_EXPORT(update_work);
-
-constexpr std::int64_t kFmaRounds = 20000;
+constexpr std::int64_t kRounds = 20000;        // of a compute loop
+constexpr std::int64_t kMovedBytes = 1 << 21;  // at least, in one timing of a memory loop
 constexpr std::int64_t kFloatsPerLine = 16;
+constexpr std::int64_t kFloatsPerPage = 1024;
+
+double compute(Limit limit, float* sink) {
+  switch (limit) {
+    case Limit::int8_dot:
+      if (kernels::has_byte_dots() && dot_support().vpdpbusd) return vpdpbusd_work(kRounds, sink);
+      return vpmaddubsw_work(kRounds, sink);
+    case Limit::bf16_dot:
+      return vdpbf16ps_work(kRounds, sink);
+    case Limit::amx_bf16:
+      return amx_bf16_work(kRounds / 10, sink);
+    case Limit::amx_int8:
+      return amx_int8_work(kRounds / 10, sink);
+    default:
+      return fma_loop(kRounds, sink);
+  }
+}
+
+// A store that lies a multiple of 4096 bytes behind a load waits for it: the halves are half a page apart.
+std::int64_t half_of(std::int64_t part) {
+  const std::int64_t half = part / 2 / kFloatsPerLine * kFloatsPerLine;
+  return half < 2 * kFloatsPerPage ? half : half / kFloatsPerPage * kFloatsPerPage - kFloatsPerPage / 2;
+}
+
+// One pass over a thread's part; bytes moved.
+double pass(Limit limit, float* at, std::int64_t part, float* sink) {
+  const std::int64_t half = half_of(part);
+  switch (limit) {
+    case Limit::read:
+      read_loop(at, part, sink);
+      return static_cast<double>(part) * sizeof(float);
+    case Limit::plain_copy:
+      copy_loop(at, at + half, half);
+      return 2 * static_cast<double>(half) * sizeof(float);
+    case Limit::nt_copy:
+      nt_copy_loop(at, at + half, half);
+      return 2 * static_cast<double>(half) * sizeof(float);
+    case Limit::store:
+      store_loop(at, part);
+      return static_cast<double>(part) * sizeof(float);
+    case Limit::nt_store:
+      nt_store_loop(at, part);
+      return static_cast<double>(part) * sizeof(float);
+    default:
+      update_loop(at, part);
+      return 2 * static_cast<double>(part) * sizeof(float);
+  }
+}
+
+double seconds_of_one(Limit limit, double amount, const LimitRoom& room, ThreadPool& pool) {
+  const std::int64_t pieces = pool.size();
+  const std::int64_t part = room.floats() / pieces / kFloatsPerLine * kFloatsPerLine;
+  const std::int64_t passes =
+      std::max<std::int64_t>(1, kMovedBytes / (part * static_cast<std::int64_t>(sizeof(float))));
+  alignas(64) static thread_local float sink = 0;
+  double done = 0;
+  const double start = now_ns(pool.size());
+  pool.run(pieces, [&](std::int64_t piece) {
+    double mine = 0;
+    if (is_compute(limit)) {
+      mine = compute(limit, &sink);
+    } else {
+      for (std::int64_t i = 0; i < passes; ++i) mine += pass(limit, room.data() + piece * part, part, &sink);
+    }
+    if (piece == 0) done = mine;
+  });
+  return (now_ns(pool.size()) - start) / 1e9 * amount / (done * static_cast<double>(pieces));
+}
+
+bool avx512_in_use() {
+  return std::string_view(cpu_targets().front()).starts_with("AVX3");
+}
 
 }  // namespace
 
 std::string_view name_of(Limit limit) noexcept {
+  constexpr std::array<std::string_view, 12> kNames{"fma",      "int8 dot",   "bf16 dot", "AMX bf16",
+                                                    "AMX int8", "read",       "copy",     "in place",
+                                                    "store",    "plain copy", "NT copy",  "NT store"};
+  return kNames[static_cast<std::size_t>(limit)];
+}
+
+bool is_compute(Limit limit) noexcept {
+  return limit <= Limit::amx_int8;
+}
+
+bool available(Limit limit) noexcept {
+  const DotSupport dots = dot_support();
   switch (limit) {
-    case Limit::fma:
-      return "fma";
-    case Limit::read:
-      return "read";
-    case Limit::copy:
-      return "copy";
-    case Limit::in_place:
-      break;
+    case Limit::int8_dot:
+      return dots.vpmaddubsw;
+    case Limit::bf16_dot:
+      return dots.vdpbf16ps && avx512_in_use();
+    case Limit::amx_bf16:
+      return dots.amx_bf16 && avx512_in_use();
+    case Limit::amx_int8:
+      return dots.amx_int8 && avx512_in_use();
+    default:
+      return true;
   }
-  return "in place";
+}
+
+Limit in_place_of(Limit limit) noexcept {
+  if (available(limit)) return limit;
+  if (limit == Limit::amx_int8) return in_place_of(Limit::int8_dot);
+  if (limit == Limit::amx_bf16) return in_place_of(Limit::bf16_dot);
+  return Limit::fma;
 }
 
 LimitRoom::LimitRoom(std::int64_t bytes)
@@ -102,32 +133,38 @@ LimitRoom::LimitRoom(std::int64_t bytes)
       floats_(static_cast<std::int64_t>(buffer_.bytes() / sizeof(float))) {}
 
 double seconds_at_limit(Limit limit, double amount, const LimitRoom& room, ThreadPool& pool) {
-  const std::int64_t pieces = pool.size();
-  const std::int64_t part = room.floats() / pieces / kFloatsPerLine * kFloatsPerLine;
-  const std::int64_t half = part / 2 / kFloatsPerLine * kFloatsPerLine;
-  alignas(64) static thread_local float sink = 0;
-  double done = 0;
-  const auto start = std::chrono::steady_clock::now();
-  if (limit == Limit::fma) {
-    double flop = 0;
-    pool.run(pieces, [&](std::int64_t piece) {
-      const double mine = HWY_DYNAMIC_DISPATCH(fma_work)(kFmaRounds, &sink);
-      if (piece == 0) flop = mine;
-    });
-    done = flop * static_cast<double>(pieces);
-  } else {
-    pool.run(pieces, [&](std::int64_t piece) {
-      float* const at = room.data() + piece * part;
-      if (limit == Limit::read) HWY_DYNAMIC_DISPATCH(read_work)(at, part, &sink);
-      if (limit == Limit::copy) HWY_DYNAMIC_DISPATCH(copy_work)(at, at + half, half);
-      if (limit == Limit::in_place) HWY_DYNAMIC_DISPATCH(update_work)(at, part);
-    });
-    const std::int64_t moved = limit == Limit::read ? part : limit == Limit::copy ? 2 * half : 2 * part;
-    done = static_cast<double>(moved * pieces) * sizeof(float);
+  if (limit == Limit::copy) {
+    return std::min(seconds_of_one(Limit::plain_copy, amount, room, pool),
+                    seconds_of_one(Limit::nt_copy, amount, room, pool));
   }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  return took.count() * amount / done;
+  if (limit == Limit::store) {
+    return std::min(seconds_of_one(Limit::store, amount, room, pool),
+                    seconds_of_one(Limit::nt_store, amount, room, pool));
+  }
+  return seconds_of_one(in_place_of(limit), amount, room, pool);
+}
+
+std::vector<Rate> machine_rates(ThreadPool& pool) {
+  constexpr int kTurns = 9;
+  std::vector<Rate> rates;
+  const auto add = [&](Limit limit, std::string_view level, std::int64_t bytes, const LimitRoom& room) {
+    std::vector<double> seen;
+    for (int i = 0; i < kTurns; ++i) seen.push_back(1 / seconds_of_one(limit, 1, room, pool));
+    std::sort(seen.begin(), seen.end());
+    rates.push_back({limit, level, bytes, seen.back(), seen[seen.size() / 2]});
+  };
+  const LimitRoom none(0);
+  for (const Limit limit : {Limit::fma, Limit::int8_dot, Limit::bf16_dot, Limit::amx_bf16, Limit::amx_int8}) {
+    if (available(limit)) add(limit, "", 0, none);
+  }
+  for (const CacheLevel& level : cache_levels(pool.size())) {
+    const LimitRoom room(level.working_set);
+    for (const Limit limit :
+         {Limit::read, Limit::nt_copy, Limit::plain_copy, Limit::in_place, Limit::nt_store}) {
+      add(limit, level.name, level.working_set, room);
+    }
+  }
+  return rates;
 }
 
 }  // namespace locant::bench
-#endif

@@ -1,133 +1,123 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: bench_locant [--threads N] [--only OPERATION] [--seconds S] [--peer PYTHON] [--json]
-// One table: operation, shape, dtype, threads, Locant, the peer, the limit measured in the same run, percent
-// of it.
+// The benchmarks: one table of every operation beside every peer found and the machine's limits (arguments.h
+// has the flags).
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
+#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "arguments.h"
 #include "frame.h"
+#include "kernels/targets.h"
 #include "locant/core.h"
 #include "locant/ops.h"
+#include "machine.h"
 #include "peer.h"
+#include "report.h"
 
 namespace {
 
 using namespace locant;
 using namespace locant::bench;
 
-constexpr const char* kUsage =
-    "usage: bench_locant [--threads N] [--only OPERATION] [--seconds S] [--peer PYTHON] [--json]\n";
+// Everybody on the same pages: with this, large blocks of malloc ask for huge ones, here and in the peers.
+void run_with_huge_pages(char** arguments) {
+  constexpr const char* kName = "GLIBC_TUNABLES";
+  if (std::getenv(kName) != nullptr) return;
+  setenv(kName, "glibc.malloc.hugetlb=1", 1);
+  execv("/proc/self/exe", arguments);
+}
 
-struct Arguments {
-  Options options;
-  std::string interpreter = LOCANT_SOURCE_DIR "/.venv/bin/python";
-  bool json = false;
-};
-
-Arguments parse(const std::vector<std::string>& args) {
-  Arguments result;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (args[i] == "--json") {
-      result.json = true;
-      continue;
+// The instruction set in use, as cpu_targets() names it.
+std::string choose_target(const std::string& wanted) {
+  if (wanted.empty()) return cpu_targets().front();
+  std::string known;
+  for (const kernels::Target& target : kernels::targets()) {
+    if (target.name == wanted) {
+      kernels::use_only_target(target);
+      return std::string(target.name);
     }
-    if (i + 1 == args.size()) throw SpecError(args[i] + " needs a value, or is no flag");
-    const std::string& value = args[i + 1];
-    if (args[i] == "--threads") {
-      result.options.threads = std::stoi(value);
-    } else if (args[i] == "--only") {
-      result.options.only = value;
-    } else if (args[i] == "--seconds") {
-      result.options.seconds = std::stod(value);
-    } else if (args[i] == "--peer") {
-      result.interpreter = value;
-    } else {
-      throw SpecError(args[i] + " is no flag");
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", target.name);
+  }
+  throw SpecError(fmt::format("--target: this CPU has {}, got {}", known, wanted));
+}
+
+void write(const std::string& path, const nlohmann::ordered_json& all) {
+  std::ofstream file(path);
+  file << all.dump(1) << '\n';
+  if (!file.flush()) throw FileError(path, "cannot be written");
+}
+
+// Rows of a room that cannot be made say so and leave the others.
+std::vector<Row> rows_of(void (*make)(ThreadPool&, Rows&), ThreadPool& pool) {
+  Rows rows;
+  try {
+    make(pool, rows);
+  } catch (const std::exception& thrown) {
+    fmt::print(stderr, "bench: rows that cannot be made: {}\n", thrown.what());
+  }
+  return rows;
+}
+
+Run run_threads(const Arguments& arguments, const RunInfo& info, int threads) {
+  Run run{.threads = threads};
+  ThreadPool pool(threads);
+  Peers peers;
+  if (arguments.peers != std::vector<std::string>{"none"}) {
+    peers = find_peers({.interpreter = arguments.interpreter,
+                        .labels = arguments.peers,
+                        .target = info.forced ? info.target : "",
+                        .threads = threads,
+                        .quick = arguments.quick});
+  }
+  for (const auto& peer : peers.found) run.peers.emplace_back(peer->label(), peer->name());
+  run.missing = peers.missing;
+  run.rates = machine_rates(pool);
+  if (!arguments.json) print_head(info, run);
+  Options options = arguments.options;
+  options.threads = threads;
+  options.avx512 = std::string_view(info.target).starts_with("AVX3");
+  for (const auto make : {lookup_rows, rotation_rows, attention_rows, head_rows, block_rows, model_rows}) {
+    for (const Row& row : rows_of(make, pool)) {
+      if (!wanted(row, options.only)) continue;
+      run.results.push_back(measure(row, options, pool, peers));
+      if (!arguments.json) print_row(run.results.back());
     }
-    ++i;
   }
-  return result;
-}
-
-std::string time_text(double ns) {
-  if (ns < 1e4) return fmt::format("{:.0f} ns", ns);
-  return ns < 1e7 ? fmt::format("{:.1f} us", ns / 1e3) : fmt::format("{:.1f} ms", ns / 1e6);
-}
-
-void print_row(const Result& r) {
-  const std::string head = fmt::format("{:<17} {:<46} {:<9}", r.operation, r.shape, r.dtype);
-  if (!r.locant) {
-    fmt::print("{} wrong: {:.2f} of its error budget, not timed\n", head, r.error);
-    return;
-  }
-  std::string peer = fmt::format("{:>10} {:>7}", "-", "-");
-  if (r.peer) peer = fmt::format("{:>10} {:>6.1f}x", time_text(r.peer->best), r.peer->best / r.locant->best);
-  // Loading has no limit worth the name.
-  const std::string limit = r.limit_ns > 0 ? fmt::format("{:>10} {:>5.0f} %", time_text(r.limit_ns),
-                                                         100 * r.limit_ns / r.locant->best)
-                                           : fmt::format("{:>10} {:>7}", "-", "-");
-  fmt::print("{} {:>10} {:>10} {} {}\n", head, time_text(r.locant->best), time_text(r.locant->median), peer,
-             limit);
-  std::fflush(stdout);
-}
-
-nlohmann::ordered_json json_row(const Result& r) {
-  nlohmann::ordered_json row{{"operation", r.operation}, {"shape", r.shape}, {"dtype", r.dtype},
-                             {"threads", r.threads},     {"error", r.error}, {"ns", nullptr},
-                             {"median_ns", nullptr},     {"peer", nullptr},  {"peer_ns", nullptr},
-                             {"limit_ns", r.limit_ns}};
-  if (r.locant) {
-    row["ns"] = r.locant->best;
-    row["median_ns"] = r.locant->median;
-  }
-  if (r.peer) {
-    row["peer"] = r.peer_name;
-    row["peer_ns"] = r.peer->best;
-  }
-  return row;
+  if (!arguments.json) print_foot(run);
+  return run;
 }
 
 int run(const Arguments& arguments) {
-  ThreadPool pool(arguments.options.threads);
-  const auto peer = Peer::start(arguments.interpreter, LOCANT_SOURCE_DIR "/bench/peers/torch_peer.py",
-                                arguments.options.threads);
-  const std::string target = cpu_targets().front();
-  if (!arguments.json) {
-    fmt::print("locant {}, {}, {} thread{}; peer: {}\n", version(), target, pool.size(),
-               pool.size() == 1 ? "" : "s", peer == nullptr ? "none found" : peer->name());
-    fmt::print("{:<17} {:<46} {:<9} {:>10} {:>10} {:>10} {:>7} {:>10} {:>7}\n", "operation", "shape", "",
-               "best", "median", "peer", "ratio", "limit", "of it");
+  const RunInfo info{.target = choose_target(arguments.target),
+                     .forced = !arguments.target.empty(),
+                     .load_start = load_average(),
+                     .date = date_now()};
+  constexpr double kQuiet = 0.5;
+  if (info.load_start > kQuiet) {
+    fmt::print(stderr,
+               "bench: other programs run (load {:.1f}): times of two threads and of memory are soft\n",
+               info.load_start);
   }
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  std::vector<Run> runs;
   bool wrong = false;
-  for (const auto make : {lookup_rows, rotation_rows, attention_rows, head_rows, block_rows, model_rows}) {
-    Rows made;
-    make(pool, made);
-    for (const Row& row : made) {
-      if (row.operation.find(arguments.options.only) == std::string::npos) continue;
-      const Result result = measure(row, arguments.options, pool, peer.get());
-      wrong = wrong || !result.locant;
-      if (!arguments.json) print_row(result);
-      rows.push_back(json_row(result));
+  for (const int threads : arguments.threads) {
+    runs.push_back(run_threads(arguments, info, threads));
+    for (const Result& result : runs.back().results) wrong = wrong || !result.locant;
+    if (!arguments.save.empty()) {
+      write(fmt::format("{}/{}-{}-{}.json", arguments.save, cpu_slug(), info.target, threads),
+            json_of(info, {runs.back()}));
     }
   }
-  if (arguments.json) {
-    const nlohmann::ordered_json all{{"schema_version", 1},
-                                     {"tool", "locant"},
-                                     {"version", version()},
-                                     {"command", "bench"},
-                                     {"machine", {{"target", target}, {"threads", pool.size()}}},
-                                     {"rows", rows}};
-    fmt::print("{}\n", all.dump(1));
-  }
+  const auto all = json_of(info, runs);
+  if (arguments.json) fmt::print("{}\n", all.dump(1));
+  if (!arguments.output.empty()) write(arguments.output, all);
   return wrong ? 1 : 0;
 }
 
@@ -140,9 +130,11 @@ int main(int count, char** values) {
       fmt::print("{}", kUsage);
       return 0;
     }
-    return run(parse(args));
+    const Arguments arguments = parse(args);
+    run_with_huge_pages(values);
+    return run(arguments);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "bench: {}\n{}", error.what(), kUsage);
+    fmt::print(stderr, "bench: {}\n", error.what());
     return 2;
   }
 }

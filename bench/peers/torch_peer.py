@@ -1,74 +1,244 @@
 #!/usr/bin/env python3
-"""PyTorch and transformers as a peer of bench_locant: one JSON request a line on stdin, one answer a line on stdout.
-
-{"hello": true} -> {"name": ...}; {"op": ...} prepares a row -> {"ok": true}; {"slice": seconds} -> {"ns": best call}.
-Outputs are allocated beforehand wherever the call takes one. usage: torch_peer.py THREADS
-"""
+"""PyTorch and transformers as a peer of bench_locant (protocol.py). Outputs are allocated beforehand wherever the call
+takes one; a name says where it does not."""
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
+import answers
 import torch
-import transformers
+from protocol import QUICK, THREADS, Call, Request, Rows, Variant, serve
 
-Call = Callable[[], object]
-transformers.logging.set_verbosity_error()
-transformers.logging.disable_progress_bar()
-
-
-def lookup(r: dict[str, Any]) -> Call:
-    table = torch.rand(r["vocab"], r["width"])
-    ids = torch.randint(0, r["vocab"], (r["tokens"],))
-    out = torch.empty(r["tokens"], r["width"])
-    return lambda: torch.index_select(table, 0, ids, out=out)
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+MASK_BYTES = 1 << 30  # a bias tensor larger than this is made head by head
+sdpa = torch.nn.functional.scaled_dot_product_attention
 
 
-def rotation(r: dict[str, Any]) -> Call:
-    from transformers.models.llama.modeling_llama import rotate_half
-
-    x = torch.rand(1, r["heads"], r["tokens"], r["width"])
-    angle = torch.arange(r["tokens"])[:, None] * 10000.0 ** (-torch.arange(0, r["width"], 2) / r["width"])
-    cos, sin = angle.cos().repeat(1, 2), angle.sin().repeat(1, 2)
-    return lambda: x * cos + rotate_half(x) * sin
+def wide(x: torch.Tensor) -> Any:
+    return x.detach().to(torch.float32).numpy()
 
 
-def attention(r: dict[str, Any]) -> Call:
-    q = torch.rand(1, r["heads"], r["tokens"], r["width"])
-    k, v = (torch.rand(1, r["kv_heads"], r["slots"], r["width"]) for _ in range(2))
-    if r["alibi"]:
-        slope = 2.0 ** (-8 * torch.arange(1, r["heads"] + 1) / r["heads"])
-        bias = slope[:, None, None] * (torch.arange(r["slots"]) - (r["slots"] - 1))
-        future = torch.full((r["tokens"], r["slots"]), -math.inf).triu(r["slots"] - r["tokens"] + 1)
-        mask = (bias + future)[None]
-        return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-    causal = r["tokens"] > 1
-    return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+def lookup(r: Request) -> Iterator[Variant]:
+    if r.get("dtype", "f32") not in DTYPES:
+        return
+    data = answers.lookup(r)
+    table = torch.from_numpy(data.table).to(DTYPES[r.get("dtype", "f32")])
+    ids, out = torch.from_numpy(data.ids), torch.empty(r["tokens"], r["width"], dtype=table.dtype)
+
+    def run() -> object:
+        return torch.index_select(table, 0, ids, out=out)
+
+    run()
+    note = "" if table.dtype == torch.float32 else f"writes {r['dtype']}"
+    yield Variant(run, "torch", data.error(wide(out), wide(table)), note)
 
 
-def head(r: dict[str, Any]) -> Call:
-    dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[r["dtype"]]
-    x = torch.rand(r["tokens"], r["width"]).to(dtype)
-    weight = torch.rand(r["vocab"], r["width"]).to(dtype).T
-    out = torch.empty(r["tokens"], r["vocab"], dtype=dtype)
-    return lambda: torch.matmul(x, weight, out=out)
+def split(x: torch.Tensor, interleaved: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    half = x.shape[-1] // 2
+    return (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
 
 
-def model(r: dict[str, Any]) -> Call:
+def rotation(r: Request) -> Iterator[Variant]:
+    if r.get("dtype", "f32") not in DTYPES:
+        return
+    data, dtype = answers.rotation(r), DTYPES[r.get("dtype", "f32")]
+    original = torch.from_numpy(data.x).to(dtype)
+    stored = wide(original)
+    # tables in the type of x, as models keep them
+    cos, sin = (torch.from_numpy(t)[:, None].to(dtype) for t in (data.cos, data.sin))
+    full_cos, full_sin = (torch.cat((t, t), -1) for t in (cos, sin))
+    x, room = original.clone(), torch.empty_like(split(original, False)[0])
+    a, b = split(x, data.interleaved)
+
+    def in_place() -> None:
+        torch.mul(b, sin, out=room)
+        b.mul_(cos).addcmul_(a, sin)
+        a.mul_(cos).sub_(room)
+
+    in_place()
+    error = data.error(wide(x), stored)
+    yield Variant(in_place, "torch in place", error)
+
+    if not data.interleaved:
+        out = torch.empty_like(original)
+
+        def rotate_half() -> torch.Tensor:
+            first, second = split(original, False)
+            torch.mul(original, full_cos, out=out)
+            return out.addcmul_(torch.cat((-second, first), -1), full_sin)
+
+        yield Variant(rotate_half, "torch rotate_half", data.error(wide(rotate_half()), stored))
+    elif dtype == torch.float32:
+        turns = torch.complex(cos, sin)
+        z = torch.view_as_complex(original.clone().unflatten(-1, (-1, 2)))
+
+        def turn() -> torch.Tensor:
+            return z.mul_(turns)
+
+        error = data.error(wide(torch.view_as_real(turn()).flatten(-2)), stored)
+        yield Variant(turn, "torch complex in place", error)
+    if not QUICK and r["tokens"] > 1:
+        yield from compiled_rotation(data, original, cos, sin)
+
+
+def compiled_rotation(
+    data: answers.Rotation, original: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+) -> Iterator[Variant]:
+    def formula(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        a, b = split(x, data.interleaved)
+        first, second = a * cos - b * sin, b * cos + a * sin
+        return torch.stack((first, second), -1).flatten(-2) if data.interleaved else torch.cat((first, second), -1)
+
+    torch._dynamo.reset()
+    run = torch.compile(formula, dynamic=False)
+    try:
+        got = run(original, cos, sin)
+    except Exception:  # no compiler here: torch's own reasons, and no row of a table
+        return
+    yield Variant(lambda: run(original, cos, sin), "torch.compile", data.error(wide(got), wide(original)), "allocates")
+
+
+def attention(r: Request) -> Iterator[Variant]:
+    dtype = DTYPES.get(r.get("dtype", "f32"))
+    if dtype is None:
+        return
+    data, heads, groups, tokens = answers.attention(r), r["heads"], r["kv_heads"], r["tokens"]
+    # [1, heads, T, D], as models hold them
+    q, k, v = (torch.from_numpy(x).to(dtype).transpose(0, 1).contiguous()[None] for x in (data.q, data.k, data.v))
+    stored = [wide(x[0].transpose(0, 1)) for x in (q, k, v)]
+    note = "" if dtype == torch.float32 else f"queries in {r['dtype']}"
+    slots = r["slots"]
+    slopes = None if data.slopes is None else torch.from_numpy(data.slopes)
+
+    def checked(call: Call, name: str, note: str) -> Variant:
+        got: Any = call()
+        return Variant(call, name, data.error(wide(got.reshape(heads, tokens, -1).transpose(0, 1)), *stored), note)
+
+    if tokens == 1:
+        # the heads of a group are the queries of one: exact, and up to four times as fast as enable_gqa
+        rows = q.view(1, groups, heads // groups, -1)
+        bias = None
+        if slopes is not None:
+            distance = torch.arange(slots) - (slots - 1)
+            bias = (slopes[:, None] * distance).view(1, groups, heads // groups, slots).to(dtype)
+        yield checked(lambda: sdpa(rows, k, v, attn_mask=bias), "torch, heads folded", note)
+    elif slopes is None:
+        yield checked(lambda: sdpa(q, k, v, is_causal=True, enable_gqa=True), "torch", note)
+    else:
+        distance = (torch.arange(slots) - torch.arange(slots - tokens, slots)[:, None]).to(torch.float32)
+        distance.masked_fill_(distance > 0, -math.inf)
+        if heads * tokens * slots * q.element_size() <= MASK_BYTES:
+            mask = (slopes.float()[:, None, None] * distance)[None].to(dtype)
+            yield checked(lambda: sdpa(q, k, v, attn_mask=mask, enable_gqa=True), "torch, bias tensor", note)
+        else:
+            yield checked(lambda: by_head(q, k, v, slopes, distance.to(dtype)), "torch, bias by head", note)
+
+
+def by_head(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, slopes: torch.Tensor, distance: torch.Tensor
+) -> torch.Tensor:
+    mask, out = torch.empty_like(distance), torch.empty_like(q)
+    share = q.shape[1] // k.shape[1]
+    for h in range(q.shape[1]):
+        torch.mul(distance, float(slopes[h]), out=mask)
+        g = slice(h // share, h // share + 1)
+        out[:, h : h + 1] = sdpa(q[:, h : h + 1], k[:, g], v[:, g], attn_mask=mask)
+    return out
+
+
+def head(r: Request) -> Iterator[Variant]:
+    data, name = answers.head(r), r["dtype"]
+    if name in DTYPES:
+        yield from float_head(data, name)
+    elif name in ("int8", "i8", "q8_0"):
+        yield from int8_head(data)
+    elif name in ("int4", "q4_0"):
+        yield from int4_head(data)
+
+
+def float_head(data: answers.Head, name: str) -> Iterator[Variant]:
+    dtype = DTYPES[name]
+    x, weight = (torch.from_numpy(t).to(dtype) for t in (data.x, data.weight))
+    rows, stored = wide(weight[data.at]), wide(x)
+    out, turned = torch.empty(len(data.x), len(data.weight), dtype=dtype), weight.T
+    note = "" if name == "f32" else f"answers in {name}"
+    torch.matmul(x, turned, out=out)
+    error = data.error(wide(out), rows, stored)
+    yield Variant(lambda: torch.matmul(x, turned, out=out), "torch", error, note)
+    run = packed(x, weight)
+    if run is not None:
+        got: Any = run()
+        yield Variant(run, "torch packed", data.error(wide(got), rows, stored), f"{note}{', ' * bool(note)}allocates")
+
+
+def packed(x: torch.Tensor, weight: torch.Tensor) -> Call | None:
+    """The product with a weight in the layout that the library likes best, as torch.compile makes it."""
+    mkldnn, mkl = torch.ops.mkldnn, getattr(torch.ops, "mkl", None)
+    try:
+        if x.dtype == torch.float32 and mkl is not None and torch.backends.mkl.is_available():
+            ready = mkl._mkl_reorder_linear_weight(weight, len(x))
+            return lambda: mkl._mkl_linear(x, ready, weight, None, len(x))
+        ready = mkldnn._reorder_linear_weight(weight, len(x))
+        return lambda: mkldnn._linear_pointwise(x, ready, None, "none", [], "")
+    except (RuntimeError, AttributeError):
+        return None
+
+
+def int8_head(data: answers.Head) -> Iterator[Variant]:
+    x, weight = torch.from_numpy(data.x), torch.from_numpy(data.weight)
+    scales = weight.abs().amax(1).double() / 127
+    quantised = torch.quantize_per_channel(weight, scales, torch.zeros_like(scales).long(), 0, torch.qint8)
+    rows = quantised.dequantize()[data.at].numpy()
+    for engine in ("onednn", "fbgemm"):
+        if engine not in torch.backends.quantized.supported_engines:
+            continue
+        torch.backends.quantized.engine = engine
+        ready = torch.ops.quantized.linear_prepack(quantised, None)
+
+        def run(ready: Any = ready) -> Any:
+            return torch.ops.quantized.linear_dynamic(x, ready)
+
+        yield Variant(run, f"torch int8 {engine}", data.error(run().numpy(), rows), "weights by row, allocates")
+
+
+def int4_head(data: answers.Head) -> Iterator[Variant]:
+    x, weight = torch.from_numpy(data.x).bfloat16(), torch.from_numpy(data.weight)
+    group = 32
+    groups = weight.unflatten(1, (-1, group))
+    scales = groups.abs().amax(-1) / 7.5
+    q = (groups / scales[..., None] + 7.5).round().clamp(0, 15)
+    rows = ((q - 8 + 0.5) * scales[..., None]).flatten(1)[data.at].numpy()
+    ready = torch.ops.aten._convert_weight_to_int4pack_for_cpu(q.flatten(1).int(), 1)
+    both = torch.stack((scales, scales / 2), -1).transpose(0, 1).contiguous().bfloat16()
+
+    def run() -> Any:
+        return torch.ops.aten._weight_int4pack_mm_for_cpu(x, ready, group, both)
+
+    error = data.error(wide(run()), rows, wide(x))
+    yield Variant(run, "torch int4", error, "groups of 32, bf16 activations, allocates")
+
+
+def model(r: Request) -> Iterator[Variant]:
+    import transformers
+
+    if r["path"].endswith(".gguf"):
+        return
+
     def load() -> Any:
         return transformers.AutoModelForCausalLM.from_pretrained(r["path"], dtype=torch.float32).eval()
 
     if r["what"] == "load":
-        return load
-    net = load()
-    ids = torch.tensor([[4 + i * 7 % (net.config.vocab_size - 4) for i in range(r["tokens"])]])
+        yield Variant(load, "transformers")
+        return
+    net, rows = load(), r.get("rows", r.get("batch", 1))
+    ids = torch.tensor([[4 + i * 7 % (net.config.vocab_size - 4) for i in range(r["tokens"])]] * rows)
     if r["what"] == "prompt":
-        return lambda: net(ids, use_cache=True, logits_to_keep=1)
+        yield Variant(lambda: net(ids, use_cache=True, logits_to_keep=1), "transformers")
+        return
     state: dict[str, Any] = {}
 
     def token() -> object:
@@ -78,40 +248,23 @@ def model(r: dict[str, Any]) -> Call:
         state["left"] -= 1
         return net(ids[:, -1:], past_key_values=state["cache"], use_cache=True)
 
-    return token
+    yield Variant(token, "transformers")
 
 
-def main() -> None:
-    torch.set_num_threads(int(sys.argv[1]))
-    rows: dict[str, Callable[[dict[str, Any]], Call]] = {
-        "lookup": lookup,
-        "rotation": rotation,
-        "attention": attention,
-        "head": head,
-        "model": model,
-    }
-    call: Call | None = None
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer: dict[str, Any] = {"ok": False}
-        with torch.inference_mode():
-            if "hello" in request:
-                answer = {"name": f"transformers {transformers.__version__}, torch {torch.__version__}"}
-            elif "slice" in request and call is not None:
-                best, start = math.inf, time.perf_counter()
-                while True:
-                    before = time.perf_counter_ns()
-                    call()
-                    best = min(best, time.perf_counter_ns() - before)
-                    if time.perf_counter() - start >= request["slice"]:
-                        break
-                answer = {"ns": best}
-            elif request.get("op") in rows:
-                call = rows[request["op"]](request)
-                call()
-                answer = {"ok": True}
-        print(json.dumps(answer), flush=True)
+def start() -> tuple[str, Rows]:
+    torch.set_num_threads(THREADS)
+    warnings.simplefilter("ignore")
+    name = f"torch {torch.__version__} ({torch.backends.cpu.get_cpu_capability()})"
+    try:
+        import transformers
+
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
+        name += f", transformers {transformers.__version__}"
+    except ImportError:
+        return name, {"lookup": lookup, "rotation": rotation, "attention": attention, "head": head}
+    return name, {"lookup": lookup, "rotation": rotation, "attention": attention, "head": head, "model": model}
 
 
 if __name__ == "__main__":
-    main()
+    serve(start, around=torch.inference_mode)

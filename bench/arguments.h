@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags of bench_locant.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frame.h"
+
+namespace locant::bench {
+
+inline constexpr const char* kUsage = R"(usage: bench_locant [FLAGS]
+  --threads N[,N]    thread counts, each a run of its own (1)
+  --only WHAT        rows whose operation contains it ("rotation"), or by number ("4,5")
+  --target NAME      AVX2, SSE4, AVX3: Locant uses it alone, and peers that allow it are held to it
+  --peers NAME,...   torch, onnxruntime, openvino, ggml, llama.cpp, openblas, libm; none (all that are found)
+  --peer PYTHON      the interpreter of the peers (.venv and .venv-peers)
+  --seconds S        per row and contender (0.36)
+  --quick            a tenth of that, fewer slices
+  --json             JSON on standard output instead of the table
+  --output FILE      JSON into FILE beside the table
+  --save FOLDER      JSON into FOLDER/<cpu>-<target>-<threads>.json, one file a thread count
+)";
+
+struct Arguments {
+  Options options;
+  std::vector<int> threads{1};
+  std::vector<std::string> peers;  ///< empty = all
+  std::string interpreter, target, output, save;
+  bool json = false;
+  bool quick = false;
+};
+/// SpecError on what is no flag.
+[[nodiscard]] Arguments parse(const std::vector<std::string>& args);
+
+}  // namespace locant::bench

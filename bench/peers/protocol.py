@@ -1,0 +1,122 @@
+"""How a peer speaks with bench_locant: one JSON request a line on stdin, one answer a line on stdout.
+
+{"hello": true}                      -> {"name": "torch 2.13.0"} or {"missing": "torch is not installed"}
+{"op": ..., ...}                     -> {"variants": [{"name", "error", "note", "wide"}, ...]}: prepared, checked, warm
+{"slice": seconds, "variant": index} -> {"ns": one call, the best of the slice}
+
+`error` is the largest deviation over the largest value of the answer in f64, for the same inputs. `wide`: the variant
+may use instructions beyond LOCANT_BENCH_TARGET. usage of every peer: PEER.py THREADS
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+Request = dict[str, Any]
+Call = Callable[[], object]
+
+SAMPLE_NS = 20_000  # the clock and the loop cost a percent of this at most
+THREADS = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 1
+TARGET = os.environ.get("LOCANT_BENCH_TARGET", "")
+QUICK = bool(os.environ.get("LOCANT_BENCH_QUICK"))
+
+
+class Missing(Exception):
+    """Why the peer cannot run here, in one line."""
+
+
+@dataclass
+class Variant:
+    call: Call
+    name: str
+    error: float = -1
+    note: str = ""
+    wide: bool = False
+    repeats: int = 1  # operations that one call does
+    batch: int = 1  # calls in one reading of the clock; found by serve()
+
+
+Rows = dict[str, Callable[[Request], Iterator[Variant]]]
+
+
+def clock(own_threads: bool) -> Callable[[], int]:
+    """CPU time where one thread works (of the process, where the library has threads of its own), else wall time."""
+    if THREADS > 1:
+        return time.perf_counter_ns
+    return time.process_time_ns if own_threads else time.thread_time_ns
+
+
+def warmed(variant: Variant, now: Callable[[], int]) -> Variant:
+    best = float("inf")
+    for _ in range(3):
+        before = now()
+        variant.call()
+        best = min(best, now() - before)
+        if best > SAMPLE_NS:
+            break
+    variant.batch = int(min(max(SAMPLE_NS / max(best, 1), 1), 1000))
+    return variant
+
+
+def best_ns(variant: Variant, seconds: float, now: Callable[[], int]) -> float:
+    best, start, call, calls = float("inf"), time.perf_counter(), variant.call, range(variant.batch)
+    while True:
+        before = now()
+        for _ in calls:
+            call()
+        best = min(best, now() - before)
+        if time.perf_counter() - start >= seconds:
+            return best / variant.batch / variant.repeats
+
+
+def prepared(request: Request, rows: Rows, now: Callable[[], int]) -> tuple[list[Variant], str]:
+    """The variants that work; a reason where one of them raised."""
+    variants: list[Variant] = []
+    try:
+        for variant in rows[request["op"]](request):
+            variants.append(warmed(variant, now))
+    except Exception as error:  # a peer's own complaint belongs into the table, whatever its type
+        lines = str(error).strip().splitlines()
+        return variants, f"{type(error).__name__}: {lines[0] if lines else ''}"[:200]
+    return variants, ""
+
+
+def serve(
+    start: Callable[[], tuple[str, Rows]],
+    own_threads: bool = False,
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> None:
+    """Answers requests until stdin ends. What libraries print goes to stderr, stdout is for answers alone."""
+    with os.fdopen(os.dup(1), "w", buffering=1) as answers:
+        os.dup2(2, 1)
+        now = clock(own_threads)
+        variants: list[Variant] = []
+        rows: Rows = {}
+        for line in sys.stdin:
+            request = json.loads(line)
+            answer: dict[str, Any] = {"variants": []}
+            with around():
+                if "hello" in request:
+                    try:
+                        name, rows = start()
+                        answer = {"name": name}
+                    except (Missing, ImportError, OSError) as error:
+                        answer = {"missing": str(error)}
+                elif "slice" in request:
+                    try:
+                        answer = {"ns": best_ns(variants[request["variant"]], request["slice"], now)}
+                    except Exception as error:
+                        answer = {"failure": f"{type(error).__name__}: {error}"[:200]}
+                elif request.get("op") in rows:
+                    variants.clear()  # the memory of the row before
+                    variants, failure = prepared(request, rows, now)
+                    told = [{"name": v.name, "error": v.error, "note": v.note, "wide": v.wide} for v in variants]
+                    answer = {"variants": told, "failure": failure}
+            print(json.dumps(answer), file=answers, flush=True)

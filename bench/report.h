@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run found, as a table on standard output and as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "frame.h"
+#include "peer.h"
+
+namespace locant::bench {
+
+/// One thread count.
+struct Run {
+  int threads = 1;
+  std::vector<Rate> rates{};
+  std::vector<Result> results{};
+  std::vector<std::pair<std::string, std::string>> peers{};    ///< label and version
+  std::vector<std::pair<std::string, std::string>> missing{};  ///< label and reason
+};
+
+struct RunInfo {
+  std::string target;  ///< in use
+  bool forced = false;
+  double load_start = -1;
+  std::string date;
+};
+
+void print_head(const RunInfo& info, const Run& run);
+void print_row(const Result& result);
+void print_foot(const Run& run);
+[[nodiscard]] nlohmann::ordered_json json_of(const RunInfo& info, const std::vector<Run>& runs);
+
+}  // namespace locant::bench
