@@ -117,8 +117,8 @@ void take_turns(const Row& row, const Options& options, ThreadPool& pool, std::v
 
 const PeerResult* Result::best_peer() const noexcept {
   const PeerResult* best = nullptr;
-  const auto better = [](const PeerResult& a, const PeerResult& b) {
-    return a.wide != b.wide ? !a.wide : a.times->best < b.times->best;
+  const auto better = [this](const PeerResult& a, const PeerResult& b) {
+    return compute && a.wide != b.wide ? !a.wide : a.times->best < b.times->best;
   };
   for (const PeerResult& peer : peers) {
     if (peer.times && (best == nullptr || better(peer, *best))) best = &peer;
@@ -162,6 +162,7 @@ Result measure(const Row& row, const Options& options, ThreadPool& pool, Peers& 
   result.threads = options.threads;
   result.goal = options.avx512 ? row.avx512 : row.avx2;
   result.limit_name = name_of(in_place_of(row.limit));
+  result.compute = is_compute(row.limit);
   try {
     row.run();
     result.error = row.error();
@@ -177,18 +178,6 @@ Result measure(const Row& row, const Options& options, ThreadPool& pool, Peers& 
     result.failure = thrown.what();
   }
   return result;
-}
-
-std::vector<float> values(std::size_t count, std::uint64_t seed) {
-  std::vector<float> x(count);
-  std::uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
-  for (float& v : x) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    v = static_cast<float>(static_cast<double>(state >> 11) * 0x1p-52 - 1);
-  }
-  return x;
 }
 
 }  // namespace locant::bench
