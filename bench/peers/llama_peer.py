@@ -59,10 +59,10 @@ class Model:
 
 
 def model(r: Request) -> Iterator[Variant]:
-    path = r.get("gguf", r["path"])
+    path = str(r.get("gguf", r["path"]))
     if not path.endswith(".gguf"):
         return
-    tokens, rows, what = r["tokens"], r.get("rows", r.get("batch", 1)), r["what"]
+    what, tokens, rows = r["what"], int(r["tokens"]), int(r.get("rows", r.get("batch", 1)) or 1)
     wide = bool(TARGET)
     if what == "load":
         yield Variant(lambda: Model(path, tokens, 1).vocab, "llama.cpp", wide=wide)

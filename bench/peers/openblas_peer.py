@@ -14,8 +14,9 @@ from ctypes import POINTER, c_float, c_int, c_int64
 from pathlib import Path
 from typing import Any
 
-import answers
 import numpy as np
+
+import answers
 from protocol import TARGET, THREADS, Missing, Request, Rows, Variant, serve
 
 ROW_MAJOR, AS_IS, TRANSPOSED = 101, 111, 112

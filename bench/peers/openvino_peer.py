@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import answers
 import numpy as np
+
+import answers
 from protocol import TARGET, THREADS, Missing, Request, Rows, Variant, serve
 
 Array = answers.Array
@@ -58,7 +59,7 @@ def attention(r: Request) -> Iterator[Variant]:
     if kind not in ("f32", "bf16") or r["tokens"] == 1 or r.get("alibi"):
         return  # one token is its stateful model's business: stateless, it repeats the cache
     data = answers.attention(r)
-    tokens, heads, width = data.q.shape
+    _, heads, width = data.q.shape
     slots, groups = data.k.shape[:2]
     arrays = [x.transpose(1, 0, 2)[None].copy() for x in (data.q, data.k, data.v)]
     inputs = [parameter(x) for x in arrays]

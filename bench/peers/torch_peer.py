@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import answers
 import torch
+
+import answers
 from protocol import QUICK, THREADS, Call, Request, Rows, Variant, serve
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -234,7 +235,7 @@ def model(r: Request) -> Iterator[Variant]:
     if r["what"] == "load":
         yield Variant(load, "transformers")
         return
-    net, rows = load(), r.get("rows", r.get("batch", 1))
+    net, rows = load(), int(r.get("rows", r.get("batch", 1)) or 1)
     ids = torch.tensor([[4 + i * 7 % (net.config.vocab_size - 4) for i in range(r["tokens"])]] * rows)
     if r["what"] == "prompt":
         yield Variant(lambda: net(ids, use_cache=True, logits_to_keep=1), "transformers")
