@@ -18,6 +18,7 @@ constexpr double kSampleNs = 2e4;    // the clock costs a percent of this at mos
 constexpr int kFewest = 3;           // slices of everybody
 constexpr double kSlow = 4;          // times the fastest: measured on the fewest slices alone,
 constexpr double kSlowCallNs = 2e7;  // where a call is longer than this
+constexpr double kLongCallNs = 2e9;  // measured once
 constexpr double kLimitNs = 1e7;     // for the limit between two slices
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -80,6 +81,7 @@ void take_turn(Contender& one, double seconds, double fastest) {
   if (one.peer == nullptr) return;
   const bool slow = one.best() > kSlow * fastest && one.best() > kSlowCallNs;
   if (slow && one.slices.size() >= kFewest) return;
+  if (one.best() > kLongCallNs && !one.slices.empty()) return;
   if (const auto ns = one.peer->slice(one.variant, seconds)) {
     one.slices.push_back(*ns);
     return;
