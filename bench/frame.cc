@@ -18,6 +18,7 @@ constexpr double kSampleNs = 2e4;    // the clock costs a percent of this at mos
 constexpr int kFewest = 3;           // slices of everybody
 constexpr double kSlow = 4;          // times the fastest: measured on the fewest slices alone,
 constexpr double kSlowCallNs = 2e7;  // where a call is longer than this
+constexpr double kLongCallNs = 2e9;  // measured once
 constexpr double kLimitNs = 1e7;     // for the limit between two slices
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -80,6 +81,7 @@ void take_turn(Contender& one, double seconds, double fastest) {
   if (one.peer == nullptr) return;
   const bool slow = one.best() > kSlow * fastest && one.best() > kSlowCallNs;
   if (slow && one.slices.size() >= kFewest) return;
+  if (one.best() > kLongCallNs && !one.slices.empty()) return;
   if (const auto ns = one.peer->slice(one.variant, seconds)) {
     one.slices.push_back(*ns);
     return;
@@ -117,8 +119,8 @@ void take_turns(const Row& row, const Options& options, ThreadPool& pool, std::v
 
 const PeerResult* Result::best_peer() const noexcept {
   const PeerResult* best = nullptr;
-  const auto better = [](const PeerResult& a, const PeerResult& b) {
-    return a.wide != b.wide ? !a.wide : a.times->best < b.times->best;
+  const auto better = [this](const PeerResult& a, const PeerResult& b) {
+    return compute && a.wide != b.wide ? !a.wide : a.times->best < b.times->best;
   };
   for (const PeerResult& peer : peers) {
     if (peer.times && (best == nullptr || better(peer, *best))) best = &peer;
@@ -162,6 +164,7 @@ Result measure(const Row& row, const Options& options, ThreadPool& pool, Peers& 
   result.threads = options.threads;
   result.goal = options.avx512 ? row.avx512 : row.avx2;
   result.limit_name = name_of(in_place_of(row.limit));
+  result.compute = is_compute(row.limit);
   try {
     row.run();
     result.error = row.error();
@@ -177,18 +180,6 @@ Result measure(const Row& row, const Options& options, ThreadPool& pool, Peers& 
     result.failure = thrown.what();
   }
   return result;
-}
-
-std::vector<float> values(std::size_t count, std::uint64_t seed) {
-  std::vector<float> x(count);
-  std::uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
-  for (float& v : x) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    v = static_cast<float>(static_cast<double>(state >> 11) * 0x1p-52 - 1);
-  }
-  return x;
 }
 
 }  // namespace locant::bench

@@ -59,10 +59,12 @@ struct Result {
   std::string failure{};          ///< what the row threw
   std::vector<PeerResult> peers{};
   std::string limit_name{};
+  bool compute = false;  ///< the limit is arithmetic, not memory
   double limit_ns = 0;
   Goal goal{};  ///< of the target in use
 
-  /// Fastest of the peers that answer and are held to the target, of all where none is.
+  /// Fastest of the peers that answer. Where arithmetic is the limit, peers held to the target go before
+  /// others.
   [[nodiscard]] const PeerResult* best_peer() const noexcept;
   [[nodiscard]] double ratio() const noexcept;    ///< best peer over Locant, 0 = no peer
   [[nodiscard]] double percent() const noexcept;  ///< of the limit, 0 = no limit

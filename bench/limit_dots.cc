@@ -50,9 +50,9 @@ DotSupport dot_support() noexcept {
   return found;
 }
 
-// Ten chains hide the latency of two pipes. Whole loops in fixed registers: left to the compiler, sums go
-// through memory.
-constexpr int kChains = 10;
+// Independent chains hide the latency of two pipes. Whole loops in fixed registers: left to the compiler,
+// sums go through memory.
+constexpr int kChains = 10, kWideChains = 24;
 
 __attribute__((target("avx2"))) double vpmaddubsw_work(std::int64_t rounds, float* sink) noexcept {
   asm volatile(
@@ -93,47 +93,78 @@ __attribute__((target("avx512f,avx512vnni"))) double vpdpbusd_work(std::int64_t 
                                                                    float* sink) noexcept {
   for (std::int64_t i = 0; i < rounds; ++i) {
     asm volatile(
-        "vpdpbusd %%zmm11, %%zmm10, %%zmm0\n\t"
-        "vpdpbusd %%zmm11, %%zmm10, %%zmm1\n\t"
-        "vpdpbusd %%zmm11, %%zmm10, %%zmm2\n\t"
-        "vpdpbusd %%zmm11, %%zmm10, %%zmm3\n\t"
-        "vpdpbusd %%zmm11, %%zmm10, %%zmm4\n\t"
-        "vpdpbusd %%zmm11, %%zmm10, %%zmm5\n\t"
-        "vpdpbusd %%zmm11, %%zmm10, %%zmm6\n\t"
-        "vpdpbusd %%zmm11, %%zmm10, %%zmm7\n\t"
-        "vpdpbusd %%zmm11, %%zmm10, %%zmm8\n\t"
-        "vpdpbusd %%zmm11, %%zmm10, %%zmm9" ::
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm0\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm1\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm2\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm3\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm4\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm5\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm6\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm7\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm8\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm9\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm10\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm11\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm12\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm13\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm14\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm15\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm16\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm17\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm18\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm19\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm20\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm21\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm22\n\t"
+        "vpdpbusd %%zmm31, %%zmm30, %%zmm23" ::
             : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
-              "xmm11");
+              "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20",
+              "xmm21", "xmm22", "xmm23", "xmm30", "xmm31");
   }
   *sink += static_cast<float>(rounds);
-  return static_cast<double>(rounds) * kChains * 2 * 64;
+  return static_cast<double>(rounds) * kWideChains * 2 * 64;
 }
 
 __attribute__((target("avx512f,avx512bw,avx512bf16"))) double vdpbf16ps_work(std::int64_t rounds,
                                                                              float* sink) noexcept {
   // ordinary numbers: what lies in the registers may be NaN or subnormal
   asm volatile(
-      "vpternlogd $255, %%zmm10, %%zmm10, %%zmm10\n\t"
-      "vpsrlw $9, %%zmm10, %%zmm10\n\t"
-      "vpsllw $7, %%zmm10, %%zmm10" ::
-          : "xmm10");
+      "vpternlogd $255, %%zmm31, %%zmm31, %%zmm31\n\t"
+      "vpsrlw $9, %%zmm31, %%zmm31\n\t"
+      "vpsllw $7, %%zmm31, %%zmm31" ::
+          : "xmm31");
   for (std::int64_t i = 0; i < rounds; ++i) {
     asm volatile(
-        "vdpbf16ps %%zmm10, %%zmm10, %%zmm0\n\t"
-        "vdpbf16ps %%zmm10, %%zmm10, %%zmm1\n\t"
-        "vdpbf16ps %%zmm10, %%zmm10, %%zmm2\n\t"
-        "vdpbf16ps %%zmm10, %%zmm10, %%zmm3\n\t"
-        "vdpbf16ps %%zmm10, %%zmm10, %%zmm4\n\t"
-        "vdpbf16ps %%zmm10, %%zmm10, %%zmm5\n\t"
-        "vdpbf16ps %%zmm10, %%zmm10, %%zmm6\n\t"
-        "vdpbf16ps %%zmm10, %%zmm10, %%zmm7\n\t"
-        "vdpbf16ps %%zmm10, %%zmm10, %%zmm8\n\t"
-        "vdpbf16ps %%zmm10, %%zmm10, %%zmm9" ::
-            : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10");
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm0\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm1\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm2\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm3\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm4\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm5\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm6\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm7\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm8\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm9\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm10\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm11\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm12\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm13\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm14\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm15\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm16\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm17\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm18\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm19\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm20\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm21\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm22\n\t"
+        "vdpbf16ps %%zmm31, %%zmm31, %%zmm23" ::
+            : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+              "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20",
+              "xmm21", "xmm22", "xmm23", "xmm31");
   }
   *sink += static_cast<float>(rounds);
-  return static_cast<double>(rounds) * kChains * 2 * 32;
+  return static_cast<double>(rounds) * kWideChains * 2 * 32;
 }
 
 __attribute__((target("amx-tile,amx-bf16"))) double amx_bf16_work(std::int64_t rounds, float* sink) noexcept {

@@ -49,6 +49,7 @@ void Peer::start() {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(to[0], STDIN_FILENO);
     dup2(from[1], STDOUT_FILENO);
+    if (const int nowhere = open("/dev/null", O_WRONLY); nowhere >= 0) dup2(nowhere, STDERR_FILENO);
     for (const auto& [name, value] : command_.environment) {
       if (value.empty()) {
         unsetenv(name.c_str());

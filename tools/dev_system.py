@@ -62,7 +62,7 @@ NEEDS: dict[str, list[Need]] = {
         Need("libgtest-dev", "gtest-devel", "googletest", header("gtest/gtest.h")),
         Need("libgmock-dev", "gmock-devel", "googletest", header("gmock/gmock.h")),
     ],
-    # clang 14 is Debian's; elsewhere the parts of `./dev test` that need it say that it is not there
+    # clang 14 and this valgrind are Debian's; elsewhere the parts of `./dev test` that need it say that it is not there
     "test": [
         Need("python3-venv", "python3", "python", module("ensurepip")),
         Need("pkg-config", "pkgconf", "pkgconf", program("pkg-config")),
@@ -70,6 +70,7 @@ NEEDS: dict[str, list[Need]] = {
         Need("clang-format-14", "", "", program("clang-format-14")),
         Need("clang-tidy-14", "", "", program("clang-tidy-14")),
         Need("libclang-rt-14-dev", "", "", clang_runtime),
+        Need("valgrind", "", "", program("valgrind")),
     ],
     "fuzz": [
         Need("clang-14", "", "", program("clang++-14")),

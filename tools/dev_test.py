@@ -9,33 +9,18 @@ import shutil
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+import bench_counts
 import dev_models
 import dev_peers
 import dev_python
+from dev_reports import Outcome, read_gtest, read_junit
 from dev_system import Stop
-
-
-@dataclass
-class Outcome:
-    """What one part found. `skipped` counts by reason; `output` is shown when something failed."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    output: str = ""
-
-    def add(self, other: Outcome) -> None:
-        self.passed += other.passed
-        self.failed += other.failed
-        self.skipped += other.skipped
-        self.output += other.output
 
 
 @dataclass(frozen=True)
@@ -81,35 +66,7 @@ def parse(arguments: list[str], root: Path) -> Options:
 
 
 # ---------------------------------------------------------------------------------------------
-# Reading what test runners wrote
-
-
-def read_gtest(path: Path) -> Outcome:
-    found = Outcome()
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
-        if case.find("failure") is not None:
-            found.failed += 1
-        elif case.get("result") == "skipped" or case.find("skipped") is not None:
-            skip = case.find("skipped")
-            lines = (skip.get("message") or skip.text or "").strip().splitlines() if skip is not None else []
-            found.skipped[lines[-1].removeprefix("Skipped: ") if lines else "no reason given"] += 1
-        elif case.get("status") == "run":
-            found.passed += 1
-    return found
-
-
-def read_junit(path: Path) -> list[tuple[str, str, str]]:
-    """(name, passed|failed|skipped, reason) of every test case of pytest or ctest."""
-    rows = []
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
-        skip = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
-            rows.append((case.get("name", ""), "failed", ""))
-        elif skip is not None or case.get("status") in ("notrun", "disabled"):
-            rows.append((case.get("name", ""), "skipped", (skip.get("message") if skip is not None else "") or ""))
-        else:
-            rows.append((case.get("name", ""), "passed", ""))
-    return rows
+# Running commands and test programs
 
 
 def command(arguments: list[str], context: Context, **env: str) -> tuple[int, str]:
@@ -365,6 +322,13 @@ def pip(context: Context) -> Outcome:
     return Outcome(passed=passed, failed=max(failed, int(status != 0)), output=text if status else "")
 
 
+def counts(context: Context) -> Outcome:
+    program = context.build("release", "bench_counts") / "bench" / "bench_counts"
+    found = bench_counts.check(program, context.root / bench_counts.FILE)
+    skipped = Counter([found.skipped] if found.skipped else [])
+    return Outcome(found.passed, found.failed, skipped, found.text if found.failed else "")
+
+
 def peers(context: Context) -> Outcome:
     """The golden cases of every peer against the live package, and the tests that run peers alone."""
     missing = dev_peers.ensure(context.root)
@@ -397,6 +361,7 @@ PARTS: dict[str, Callable[[Context], Outcome]] = {
     "package": package,
     "structure": structure,
     "golden": golden,
+    "counts": counts,
     "install": install,
     "format": formatting,
     "lint": lint,

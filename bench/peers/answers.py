@@ -50,8 +50,8 @@ class Lookup:
 
 
 def lookup(r: Request) -> Lookup:
-    random = np.random.default_rng(7)
-    return Lookup(uniform(1, r["vocab"], r["width"]), random.integers(0, r["vocab"], r["tokens"]))
+    ids = np.random.default_rng(7).integers(0, r["vocab"], (r["tokens"],))
+    return Lookup(uniform(1, r["vocab"], r["width"]), np.asarray(ids))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Attention:
 
     def error(self, got: Array, q: Array | None = None, k: Array | None = None, v: Array | None = None) -> float:
         """`got` [T, H, D]: the last two queries, the first and last key-value head; q, k, v as the peer stores them."""
-        tokens, heads, width = self.q.shape
+        tokens, heads, _ = self.q.shape
         slots, groups = self.k.shape[:2]
         queries = range(max(tokens - 2, 0), tokens)
         wants, gots = [], []

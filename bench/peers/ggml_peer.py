@@ -12,8 +12,9 @@ from ctypes import POINTER, c_bool, c_char_p, c_float, c_int, c_int64, c_size_t,
 from pathlib import Path
 from typing import Any
 
-import answers
 import numpy as np
+
+import answers
 from protocol import TARGET, THREADS, Missing, Request, Rows, Variant, serve
 
 Array = answers.Array
@@ -133,7 +134,7 @@ class Graph:
             raise RuntimeError("the graph failed")
 
     def answer(self, shape: tuple[int, ...], dtype: type = np.float32) -> Array:
-        out = np.empty(shape, dtype)
+        out: Array = np.empty(shape, dtype)
         assert base.ggml_nbytes(self.result) == out.nbytes
         base.ggml_backend_tensor_get(self.result, out.ctypes.data, 0, out.nbytes)
         return out
@@ -199,17 +200,10 @@ def rotation(r: Request) -> Iterator[Variant]:
         graph = Graph()
         x = graph.tensor(kind, (width, heads, tokens), raw)
         positions = graph.tensor("i32", (tokens,), np.arange(tokens, dtype=np.int32))
-        theta = float(r.get("theta", 10000))
-
-        def turn(at: int, graph: Graph = graph, positions: int = positions, function: Any = function) -> int:
-            again: int = function(
-                graph.context, at, positions, None, width, mode, 0, theta, 1.0, 0.0, 1.0, 32.0, 1.0
-            )  # fmt: skip
-            return again
-
+        numbers = (width, mode, 0, float(r.get("theta", 10000)), 1.0, 0.0, 1.0, 32.0, 1.0)
         result = x
         for _ in range(chain):
-            result = turn(result)
+            result = function(graph.context, result, positions, None, *numbers)
         graph.ready(result)
         graph()
         error = data.error(graph.answer((tokens, heads, width), dtype), values) if tokens > 1 else 0.0

@@ -5,10 +5,12 @@ memory that exists, weights constant so that it may pack them."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
-import answers
 import numpy as np
+
+import answers
 from protocol import TARGET, THREADS, Missing, Request, Rows, Variant, serve
 
 Array = answers.Array
@@ -21,7 +23,9 @@ onnx: Any = None
 class Session:
     """A graph bound to its inputs and outputs."""
 
-    def __init__(self, nodes: list[Any], inputs: dict[str, Array], outputs: dict[str, Array], **constants: Array) -> None:
+    def __init__(
+        self, nodes: list[Any], inputs: dict[str, Array], outputs: dict[str, Array], **constants: Array
+    ) -> None:
         helper = onnx.helper
 
         def described(arrays: dict[str, Array]) -> list[Any]:
@@ -86,7 +90,7 @@ def rotation(r: Request) -> Iterator[Variant]:
     nodes = [
         node("RotaryEmbedding", [a, "positions", "cos", "sin"], [b], MS, interleaved=int(data.interleaved),
              num_heads=heads, rotary_embedding_dim=0)
-        for a, b in zip(names, names[1:], strict=False)
+        for a, b in pairwise(names)
     ]  # fmt: skip
     inputs = {
         "x": x.reshape(1, tokens, heads * width),

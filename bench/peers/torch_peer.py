@@ -9,11 +9,13 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import answers
 import torch
-from protocol import QUICK, THREADS, Call, Request, Rows, Variant, serve
+
+import answers
+from protocol import QUICK, TARGET, THREADS, Call, Request, Rows, Variant, serve
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+LONG_PROMPT = 4096
 MASK_BYTES = 1 << 30  # a bias tensor larger than this is made head by head
 sdpa = torch.nn.functional.scaled_dot_product_attention
 
@@ -129,6 +131,11 @@ def attention(r: Request) -> Iterator[Variant]:
     elif slopes is None:
         yield checked(lambda: sdpa(q, k, v, is_causal=True, enable_gqa=True), "torch", note)
     else:
+        flex = None if QUICK or slots != tokens else flexible(q, k, v, slopes.float())
+        if flex is not None:
+            yield checked(flex, "torch flex_attention", f"{note}{', ' * bool(note)}compiled")
+            if tokens > LONG_PROMPT:
+                return  # twice as slow and slower below, and half a minute long
         distance = (torch.arange(slots) - torch.arange(slots - tokens, slots)[:, None]).to(torch.float32)
         distance.masked_fill_(distance > 0, -math.inf)
         if heads * tokens * slots * q.element_size() <= MASK_BYTES:
@@ -136,6 +143,26 @@ def attention(r: Request) -> Iterator[Variant]:
             yield checked(lambda: sdpa(q, k, v, attn_mask=mask, enable_gqa=True), "torch, bias tensor", note)
         else:
             yield checked(lambda: by_head(q, k, v, slopes, distance.to(dtype)), "torch, bias by head", note)
+
+
+def flexible(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, slopes: torch.Tensor) -> Call | None:
+    """The slope inside compiled attention, future blocks passed over."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def score(value: torch.Tensor, _: Any, head: Any, query: Any, key: Any) -> torch.Tensor:
+        return value + slopes[head] * (key - query)
+
+    def causal(_: Any, __: Any, query: Any, key: Any) -> Any:
+        return query >= key
+
+    torch._dynamo.reset()
+    try:
+        blocks = create_block_mask(causal, None, None, q.shape[2], k.shape[2], device="cpu")
+        run = torch.compile(flex_attention, dynamic=False)
+        run(q, k, v, score_mod=score, block_mask=blocks, enable_gqa=True)
+    except Exception:  # no compiler here
+        return None
+    return lambda: run(q, k, v, score_mod=score, block_mask=blocks, enable_gqa=True)
 
 
 def by_head(
@@ -234,7 +261,7 @@ def model(r: Request) -> Iterator[Variant]:
     if r["what"] == "load":
         yield Variant(load, "transformers")
         return
-    net, rows = load(), r.get("rows", r.get("batch", 1))
+    net, rows = load(), int(r.get("rows", r.get("batch", 1)) or 1)
     ids = torch.tensor([[4 + i * 7 % (net.config.vocab_size - 4) for i in range(r["tokens"])]] * rows)
     if r["what"] == "prompt":
         yield Variant(lambda: net(ids, use_cache=True, logits_to_keep=1), "transformers")
@@ -254,6 +281,8 @@ def model(r: Request) -> Iterator[Variant]:
 def start() -> tuple[str, Rows]:
     torch.set_num_threads(THREADS)
     warnings.simplefilter("ignore")
+    if TARGET:  # for what it compiles; the environment holds the rest
+        torch._inductor.config.cpp.simdlen = 256 if TARGET == "AVX2" else 1
     name = f"torch {torch.__version__} ({torch.backends.cpu.get_cpu_capability()})"
     try:
         import transformers
