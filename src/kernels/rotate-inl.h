@@ -134,18 +134,35 @@ HWY_INLINE V even_of(VWords16 words) {
 HWY_INLINE V odd_of(VWords16 words) {
   return hn::BitCast(F(), hn::And(words, hn::Set(Words16(), 0xFFFF0000u)));
 }
-// The bits of v with those of its bf16 in the upper half; what is below is left over.
-HWY_INLINE VWords16 rounded_above(V v) {
+// The bf16 of two vectors without a NaN, neighbours in a word: upper halves joined, and one more where the
+// lower halves, joined as well, are above the middle, or in the middle beside an odd upper half.
+HWY_INLINE VWords16 joined_numbers(V even, V odd) {
   const Words16 du;
-  const auto bits = hn::BitCast(du, v);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
-  const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFu)), odd);
-  const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
-  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
+  const hn::Repartition<std::uint16_t, F> d16;
+  const auto e = hn::BitCast(du, even);
+  const auto o = hn::BitCast(du, odd);
+  const auto one = hn::Set(d16, std::uint16_t{1});
+  const auto upper = hn::OddEven(hn::BitCast(d16, o), hn::BitCast(d16, hn::ShiftRight<16>(e)));
+  const auto lower = hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(o)), hn::BitCast(d16, e));
+  const auto middle = hn::Sub(hn::Set(d16, std::uint16_t{0x8000}), hn::And(upper, one));
+  return hn::BitCast(du, hn::Add(upper, hn::Min(hn::SaturatedSub(lower, middle), one)));
 }
 HWY_INLINE VWords16 joined(V even, V odd) {
-  const VWords16 upper = hn::And(rounded_above(odd), hn::Set(Words16(), 0xFFFF0000u));
-  return hn::Or(hn::ShiftRight<16>(rounded_above(even)), upper);
+  const F d;
+  const Words16 du;
+  return hn::Or(hn::BitCast(du, to_bfloat_bits(d, even)),
+                hn::ShiftLeft<16>(hn::BitCast(du, to_bfloat_bits(d, odd))));
+}
+// put(j, words) for N vectors of words. A sum that is NaN tells of one (or of two infinities).
+template <int N, class Put>
+HWY_INLINE void put_joined(const V* even, const V* odd, Put put) {
+  V sum = hn::Add(even[0], odd[0]);
+  for (int j = 1; j < N; ++j) sum = hn::Add(sum, hn::Add(even[j], odd[j]));
+  if (HWY_LIKELY(hn::AllFalse(F(), hn::IsNaN(sum)))) {
+    for (int j = 0; j < N; ++j) put(j, joined_numbers(even[j], odd[j]));
+  } else {
+    for (int j = 0; j < N; ++j) put(j, joined(even[j], odd[j]));
+  }
 }
 HWY_INLINE VWords16 words_at(const BFloat16* p) {
   return hn::LoadU(Words16(), reinterpret_cast<const std::uint32_t*>(p));
@@ -173,13 +190,17 @@ HWY_INLINE void neighbours_tile_words(const RotateToken<BFloat16, BFloat16>& t, 
   const BFloat16* x = t.x + 2 * i;
   BFloat16* out = t.out + 2 * i;
   for (std::int64_t h = t.heads; h > 0; --h, x += t.x_head, out += t.out_head) {
+    V even[N];
+    V odd[N];
     for (int j = 0; j < N; ++j) {
       const VWords16 words = words_at(x + 2 * j * kLanes);
       const V a = even_of(words);
       const V b = odd_of(words);
-      put_words<kStores>(joined(first_turned<F>(a, b, c[j], s[j]), second_turned<F>(a, b, c[j], s[j])),
-                         out + 2 * j * kLanes);
+      even[j] = first_turned<F>(a, b, c[j], s[j]);
+      odd[j] = second_turned<F>(a, b, c[j], s[j]);
     }
+    put_joined<N>(even, odd,
+                  [&](int j, VWords16 words) HWY_ATTR { put_words<kStores>(words, out + 2 * j * kLanes); });
   }
 }
 
@@ -201,18 +222,21 @@ HWY_INLINE void half_tile_words(const RotateToken<BFloat16, BFloat16>& t, std::i
   BFloat16* to_x = t.out + i;
   BFloat16* to_y = t.out + t.pairs + i;
   for (std::int64_t h = t.heads; h > 0; --h) {
+    V even[2 * N];
+    V odd[2 * N];
     for (int j = 0; j < N; ++j) {
       const VWords16 first = words_at(x + 2 * j * kLanes);
       const VWords16 second = words_at(y + 2 * j * kLanes);
       const V a[2] = {even_of(first), odd_of(first)};
       const V b[2] = {even_of(second), odd_of(second)};
-      put_words<kStores>(joined(first_turned<F>(a[0], b[0], c[j][0], s[j][0]),
-                                first_turned<F>(a[1], b[1], c[j][1], s[j][1])),
-                         to_x + 2 * j * kLanes);
-      put_words<kStores>(joined(second_turned<F>(a[0], b[0], c[j][0], s[j][0]),
-                                second_turned<F>(a[1], b[1], c[j][1], s[j][1])),
-                         to_y + 2 * j * kLanes);
+      even[2 * j] = first_turned<F>(a[0], b[0], c[j][0], s[j][0]);
+      odd[2 * j] = first_turned<F>(a[1], b[1], c[j][1], s[j][1]);
+      even[2 * j + 1] = second_turned<F>(a[0], b[0], c[j][0], s[j][0]);
+      odd[2 * j + 1] = second_turned<F>(a[1], b[1], c[j][1], s[j][1]);
     }
+    put_joined<2 * N>(even, odd, [&](int j, VWords16 words) HWY_ATTR {
+      put_words<kStores>(words, (j % 2 == 0 ? to_x : to_y) + j / 2 * 2 * static_cast<std::int64_t>(kLanes));
+    });
     x += t.x_head;
     y += t.x_head;
     to_x += t.out_head;
