@@ -9,6 +9,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/blocks-inl.h"
+#include "kernels/lookup-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
@@ -30,10 +31,15 @@ HWY_INLINE void each_of_row(const void* row, GgmlType type, std::int64_t count, 
   });
 }
 
-void ReadBlocks(const void* row, GgmlType type, std::int64_t count, float factor, float* out) {
+void ReadBlocks(const RowsBlock& b, GgmlType type) {
   const F d;
-  const V f = hn::Set(d, factor);
-  each_of_row(row, type, count, [&](std::size_t i, V values) { hn::StoreU(hn::Mul(values, f), d, out + i); });
+  const V f = hn::Set(d, b.scale);
+  each_row(b, b.width / block_elements(type) * block_bytes(type),
+           [&](const std::byte* row, float* out, auto stores) HWY_ATTR {
+             each_of_row(row, type, b.width, [&](std::size_t i, V values) HWY_ATTR {
+               put_row<stores()>(hn::Mul(values, f), out + i);
+             });
+           });
 }
 
 void AddBlocks(const void* row, GgmlType type, std::int64_t count, float* out) {
@@ -70,8 +76,8 @@ bool is_unpacked(GgmlType type) noexcept {
 }
 HWY_EXPORT(ReadBlocks);
 HWY_EXPORT(AddBlocks);
-void read_blocks(const void* row, GgmlType type, std::int64_t count, float factor, float* out) noexcept {
-  HWY_DYNAMIC_DISPATCH(ReadBlocks)(row, type, count, factor, out);
+void read_blocks(const RowsBlock& block, GgmlType type) noexcept {
+  HWY_DYNAMIC_DISPATCH(ReadBlocks)(block, type);
 }
 void add_blocks(const void* row, GgmlType type, std::int64_t count, float* out) noexcept {
   HWY_DYNAMIC_DISPATCH(AddBlocks)(row, type, count, out);
