@@ -14,19 +14,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
 
-// write(vector, i) for every vector of the row's values.
+// write(i, values) for every vector of the row's values.
 template <class Write>
-HWY_INLINE void each_of_row(const void* row, GgmlType type, std::int64_t count, Write write) {
-  const auto* bytes = static_cast<const std::uint8_t*>(row);
+HWY_INLINE void each_of_row(const RowAt& row, GgmlType type, std::int64_t count, Write write) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(row.at);
   constexpr auto kMost = static_cast<std::int64_t>(kSpan);
   const std::int64_t step = kMost / block_elements(type) * block_bytes(type);
   Span span;
-  with_groups(type, [&](auto groups) {
+  with_groups(type, [&](auto groups) HWY_ATTR {
     for (std::int64_t done = 0; done < count; done += kMost, bytes += step) {
-      const std::size_t part = index(HWY_MIN(count - done, kMost));
-      unpack(type, bytes, part, span);
-      each_value<decltype(groups)>(span, part,
-                                   [&](std::size_t i, V values) { write(index(done) + i, values); });
+      const std::int64_t part = HWY_MIN(count - done, kMost);
+      const std::int64_t ends = part / block_elements(type) * block_bytes(type);
+      const auto first = index(done / kMost * step);
+      for (std::int64_t at = 0; at < ends; at += kLine) ask_next(row, first + index(at));
+      unpack(type, bytes, index(part), span);
+      each_value<decltype(groups)>(span, index(part),
+                                   [&](std::size_t i, V values) HWY_ATTR { write(index(done) + i, values); });
     }
   });
 }
@@ -35,7 +38,7 @@ void ReadBlocks(const RowsBlock& b, GgmlType type) {
   const F d;
   const V f = hn::Set(d, b.scale);
   each_row(b, b.width / block_elements(type) * block_bytes(type),
-           [&](const std::byte* row, float* out, auto stores) HWY_ATTR {
+           [&](const RowAt& row, float* out, auto stores) HWY_ATTR {
              each_of_row(row, type, b.width, [&](std::size_t i, V values) HWY_ATTR {
                put_row<stores()>(hn::Mul(values, f), out + i);
              });
@@ -44,7 +47,8 @@ void ReadBlocks(const RowsBlock& b, GgmlType type) {
 
 void AddBlocks(const void* row, GgmlType type, std::int64_t count, float* out) {
   const F d;
-  each_of_row(row, type, count, [&](std::size_t i, V values) {
+  const RowAt at{static_cast<const std::byte*>(row), nullptr};
+  each_of_row(at, type, count, [&](std::size_t i, V values) HWY_ATTR {
     hn::StoreU(hn::Add(hn::LoadU(d, out + i), values), d, out + i);
   });
 }

@@ -25,23 +25,36 @@ HWY_INLINE void put_row(V v, float* out) {
   }
 }
 
+// A row, and the next one for a reader that asks for it as it goes along, or null.
+struct RowAt {
+  const std::byte* at;
+  const std::byte* next;
+};
+HWY_INLINE void ask_next(const RowAt& row, std::size_t byte) {
+  if (row.next != nullptr) hwy::Prefetch(row.next + byte);
+}
+
 inline constexpr std::int64_t kLine = 64;
-inline constexpr std::int64_t kAskedBytes = 8192;  // of rows ahead
-inline constexpr std::int64_t kLongRow = 2048;     // bytes: the first lines of the next one are enough
+inline constexpr std::int64_t kShortRow = 2048;    // bytes
+inline constexpr std::int64_t kAskedBytes = 8192;  // of short rows ahead
 
 template <RowStores kStores, class Read>
 HWY_INLINE void walk_rows(const RowsBlock& b, std::int64_t bytes, Read read) {
-  const std::int64_t ahead = bytes > kLongRow ? 1 : HWY_MAX(kAskedBytes / HWY_MAX(bytes, kLine), 1);
-  const std::int64_t asked = HWY_MIN(bytes, kLongRow);
+  const bool is_short = bytes <= kShortRow;
+  const std::int64_t ahead = is_short ? kAskedBytes / HWY_MAX(bytes, kLine) : 1;
   const auto row_of = [&](std::int64_t t) { return b.table + b.ids[t * b.ids_step] * b.row_bytes; };
   const auto ask = [&](std::int64_t t) {
     const std::byte* const row = row_of(t);
-    for (std::int64_t at = 0; at < asked; at += kLine) hwy::Prefetch(row + at);
+    for (std::int64_t at = 0; at < bytes; at += kLine) hwy::Prefetch(row + at);
   };
-  for (std::int64_t t = 0; t < HWY_MIN(ahead, b.ids_left); ++t) ask(t);
+  if (is_short) {
+    for (std::int64_t t = 0; t < HWY_MIN(ahead, b.tokens); ++t) ask(t);
+  }
   for (std::int64_t t = 0; t < b.tokens; ++t) {
-    if (t + ahead < b.ids_left) ask(t + ahead);
-    read(row_of(t), b.out + t * b.out_token, std::integral_constant<RowStores, kStores>());
+    const bool more = t + ahead < b.ids_left;
+    if (is_short && more) ask(t + ahead);
+    const RowAt row{row_of(t), !is_short && more ? row_of(t + 1) : nullptr};
+    read(row, b.out + t * b.out_token, std::integral_constant<RowStores, kStores>());
   }
 }
 

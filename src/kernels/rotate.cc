@@ -107,8 +107,8 @@ HWY_INLINE std::int64_t tiles(const RotateToken<T, U>& t, [[maybe_unused]] Layou
     return each_tile<kRotateVectors / 2>(
         t.pairs, 2 * kVector, [&](std::int64_t i, auto n) HWY_ATTR { half_tile_words<n(), kStores>(t, i); });
   } else {
-    return each_tile<4>(t.pairs, kVector,
-                        [&](std::int64_t i, auto n) HWY_ATTR { half_tile<n(), kStores>(t, i); });
+    return each_tile<kRotateVectors>(t.pairs, kVector,
+                                     [&](std::int64_t i, auto n) HWY_ATTR { half_tile<n(), kStores>(t, i); });
   }
 #else
   if (layout == Layout::interleaved) return 0;

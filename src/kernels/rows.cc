@@ -14,25 +14,29 @@ HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
 
 template <RowStores kStores, class T>
-HWY_INLINE void read_typed(const T* row, std::size_t n, float scale, float* out) {
+HWY_INLINE void read_typed(const RowAt& from, std::size_t n, float scale, float* out) {
   const F d;
   const V s = hn::Set(d, scale);
+  const T* row = reinterpret_cast<const T*>(from.at);
   std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) put_row<kStores>(hn::Mul(load(d, row + i), s), out + i);
+  for (; i + kLanes <= n; i += kLanes) {
+    ask_next(from, i * sizeof(T));
+    put_row<kStores>(hn::Mul(load(d, row + i), s), out + i);
+  }
   if (i < n) store_n(d, hn::Mul(load_n(d, row + i, n - i), s), out + i, n - i);
 }
 
 // Exact, NaN and all.
 template <RowStores kStores>
-HWY_INLINE void copy_row(const float* row, std::size_t n, float* out) {
-  if constexpr (kStores == RowStores::cached) {
-    std::memcpy(out, row, n * sizeof(float));
-  } else {
-    const F d;
-    std::size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) put_row<kStores>(hn::LoadU(d, row + i), out + i);
-    if (i < n) std::memcpy(out + i, row + i, (n - i) * sizeof(float));
+HWY_INLINE void copy_row(const RowAt& from, std::size_t n, float* out) {
+  const F d;
+  const auto* row = reinterpret_cast<const float*>(from.at);
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    ask_next(from, i * sizeof(float));
+    put_row<kStores>(hn::LoadU(d, row + i), out + i);
   }
+  if (i < n) std::memcpy(out + i, row + i, (n - i) * sizeof(float));
 }
 
 template <class T>
@@ -55,16 +59,16 @@ HWY_INLINE void write_typed(const float* x, std::size_t n, T* out) {
 void ReadRows(const RowsBlock& b, DType dtype) {
   const std::size_t n = index(b.width);
   each_row(b, b.width * static_cast<std::int64_t>(size_of(dtype)),
-           [&](const std::byte* row, float* out, auto stores) HWY_ATTR {
+           [&](const RowAt& row, float* out, auto stores) HWY_ATTR {
              constexpr RowStores kStores = stores();
              if (dtype == DType::f16) {
-               read_typed<kStores>(reinterpret_cast<const Half*>(row), n, b.scale, out);
+               read_typed<kStores, Half>(row, n, b.scale, out);
              } else if (dtype == DType::bf16) {
-               read_typed<kStores>(reinterpret_cast<const BFloat16*>(row), n, b.scale, out);
+               read_typed<kStores, BFloat16>(row, n, b.scale, out);
              } else if (b.scale == 1) {
-               copy_row<kStores>(reinterpret_cast<const float*>(row), n, out);
+               copy_row<kStores>(row, n, out);
              } else {
-               read_typed<kStores>(reinterpret_cast<const float*>(row), n, b.scale, out);
+               read_typed<kStores, float>(row, n, b.scale, out);
              }
            });
 }
