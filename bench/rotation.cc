@@ -144,6 +144,86 @@ Row row_of(ThreadPool& pool, const Kind& kind) {
           kind.tokens, kind.heads, kWidth, name_of(kind.pairing), dtype, kind.in_place)};
 }
 
+// One token's q and k rotated, k and v stored in the middle of a cache.
+template <class T>
+struct Kept {
+  static constexpr std::int64_t kCapacity = 512, kSlot = 200;
+  Buffer q, k, v, keys, values;
+  Table table;
+
+  Kept()
+      : q(kHeads * kWidth * sizeof(float)),
+        k(kKvHeads * kWidth * sizeof(float)),
+        v(kKvHeads * kWidth * sizeof(float)),
+        keys(kKvHeads * kCapacity * kWidth * sizeof(T)),
+        values(keys.bytes()),
+        table(1) {
+    std::uint64_t seed = 3;
+    for (const Buffer* memory : {&q, &k, &v}) {
+      const std::vector<float> some = locant::bench::values(memory->bytes() / sizeof(float), seed++);
+      std::copy(some.begin(), some.end(), memory->template as<float>());
+    }
+  }
+  [[nodiscard]] CacheTensor cache(const Buffer& memory) const {
+    return {.data = memory.data(),
+            .dtype = DTypeOf<T>::value,
+            .heads = kKvHeads,
+            .capacity = kCapacity,
+            .width = kWidth};
+  }
+  [[nodiscard]] RotateStoreCall call() const {
+    return {.q = {q.as<float>(), {1, kHeads, kWidth}},
+            .k = {k.as<float>(), {1, kKvHeads, kWidth}},
+            .v = {v.as<float>(), {1, kKvHeads, kWidth}},
+            .cos = table.cos,
+            .sin = table.sin,
+            .keys = cache(keys),
+            .values = cache(values),
+            .first_slot = kSlot};
+  }
+  // The stored key against k turned in f64.
+  [[nodiscard]] double error(ThreadPool& pool) const {
+    rotate_store(call(), pool);
+    double worst = 0;
+    for (std::int64_t head = 0; head < kKvHeads; ++head) {
+      const float* const x = k.as<float>() + head * kWidth;
+      const T* const got = keys.as<T>() + (head * kCapacity + kSlot) * kWidth;
+      for (std::int64_t i = 0; i < kPairs; ++i) {
+        const double a = wide(x[i]), b = wide(x[i + kPairs]);
+        const double c = wide(table.cos(0, i)), s = wide(table.sin(0, i));
+        const double norm = std::max(std::hypot(a, b), 0x1p-14);
+        worst = std::max({worst, std::fabs(wide(got[i]) - (a * c - b * s)) / norm,
+                          std::fabs(wide(got[i + kPairs]) - (b * c + a * s)) / norm});
+      }
+    }
+    return worst / budget<T>();
+  }
+};
+
+template <class T>
+Row kept_row_of(ThreadPool& pool) {
+  auto data = std::make_shared<Kept<T>>();
+  const std::int64_t moved = 2 * kHeads * kWidth * static_cast<std::int64_t>(sizeof(float)) +
+                             2 * kKvHeads * kWidth * static_cast<std::int64_t>(sizeof(float) + sizeof(T));
+  return {.number = 7,
+          .avx2 = {},
+          .avx512 = {},
+          .operation = "rotation and cache",
+          .shape = fmt::format("T=1, {} q and {} kv heads of {}", kHeads, kKvHeads, kWidth),
+          .dtype = std::string(name_of(DTypeOf<T>::value)),
+          .limit = Limit::in_place,
+          .amount = static_cast<double>(moved),
+          .working_set = moved / 2,
+          .run =
+              [data, call = data->call(), &pool]() mutable {
+                rotate_store(call, pool);
+                call.shape.direction =
+                    call.shape.direction == Direction::forward ? Direction::inverse : Direction::forward;
+              },
+          .error = [data, &pool] { return data->error(pool); },
+          .peer = ""};
+}
+
 }  // namespace
 
 void rotation_rows(ThreadPool& pool, Rows& rows) {
@@ -164,6 +244,8 @@ void rotation_rows(ThreadPool& pool, Rows& rows) {
   rows.push_back(row_of<BFloat16>(pool, {6, {}, {}, kLong, kHeads, kHalf}));
   rows.push_back(row_of<float>(pool, {7, {8, 0}, {6, 0}, 1, kHeads + kKvHeads, kHalf}));
   rows.push_back(row_of<float>(pool, {7, {8, 0}, {6, 0}, 1, kHeads + kKvHeads, kNeighbours}));
+  rows.push_back(kept_row_of<float>(pool));
+  rows.push_back(kept_row_of<Half>(pool));
 }
 
 }  // namespace locant::bench

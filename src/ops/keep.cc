@@ -17,9 +17,8 @@ std::int64_t norms_of_head(const CacheTensor& c) noexcept {
   return ceil_div(c.capacity, kNormSlots);
 }
 
-template <class T>
-Extent extent_of_floats(T* data, std::int64_t count) noexcept {
-  return extent_of(View<T, 1>(data, {data == nullptr ? 0 : count}));
+Extent extent_of_floats(const float* data, std::int64_t count) noexcept {
+  return extent_of(View<const float, 1>(data, {count}));
 }
 
 }  // namespace
@@ -34,16 +33,19 @@ void check_kept(std::string_view who, std::string_view name, const CacheTensor& 
     fail("{}: {} is i8 without scales, expected [heads={}, capacity={}]", who, name, c.heads, c.capacity);
 }
 
-bool touches(const CacheTensor& c, const Extent& memory) noexcept {
-  return overlap(attend_ops::extent_of_cache(c), memory) ||
-         overlap(extent_of_floats(c.scales, c.heads * c.capacity), memory) ||
-         overlap(extent_of_floats(c.norms, c.heads * norms_of_head(c)), memory);
+KeptMemory memory_of(const CacheTensor& c) noexcept {
+  KeptMemory memory{.parts = {attend_ops::extent_of_cache(c)}, .count = 1};
+  if (c.scales != nullptr) memory.parts[memory.count++] = extent_of_floats(c.scales, c.heads * c.capacity);
+  if (c.norms != nullptr)
+    memory.parts[memory.count++] = extent_of_floats(c.norms, c.heads * norms_of_head(c));
+  return memory;
 }
 
-bool touch(const CacheTensor& a, const CacheTensor& b) noexcept {
-  return touches(a, attend_ops::extent_of_cache(b)) ||
-         touches(a, extent_of_floats(b.scales, b.heads * b.capacity)) ||
-         touches(a, extent_of_floats(b.norms, b.heads * norms_of_head(b)));
+bool overlap(const KeptMemory& kept, const Extent& other) noexcept {
+  for (std::size_t i = 0; i < kept.count; ++i) {
+    if (check_ops::overlap(kept.parts[i], other)) return true;
+  }
+  return false;
 }
 
 std::byte* row_at(const CacheTensor& c, std::int64_t head, std::int64_t slot) noexcept {

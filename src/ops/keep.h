@@ -2,6 +2,8 @@
 // How rows come into a cache: its rules, one row with its scale and norm, and the cut of slots into pieces.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -13,9 +15,13 @@ namespace locant::keep_ops {
 
 /// A cache that is written: f32, f16, bf16, or i8 with scales.
 void check_kept(std::string_view who, std::string_view name, const CacheTensor& cache);
-/// Whether memory shares a byte with the cache, its scales or its norms.
-[[nodiscard]] bool touches(const CacheTensor& cache, const check_ops::Extent& memory) noexcept;
-[[nodiscard]] bool touch(const CacheTensor& a, const CacheTensor& b) noexcept;
+/// Where a cache lies in memory: its rows, and its scales and norms if it has them.
+struct KeptMemory {
+  std::array<check_ops::Extent, 3> parts{};
+  std::size_t count = 0;
+};
+[[nodiscard]] KeptMemory memory_of(const CacheTensor& cache) noexcept;
+[[nodiscard]] bool overlap(const KeptMemory& kept, const check_ops::Extent& other) noexcept;
 
 /// Rows of a head stand width elements apart.
 [[nodiscard]] std::byte* row_at(const CacheTensor& cache, std::int64_t head, std::int64_t slot) noexcept;

@@ -12,23 +12,29 @@ namespace {
 using namespace check_ops;
 using namespace attend_ops;
 using namespace keep_ops;
+using check_ops::overlap;
+using keep_ops::overlap;
 using namespace rotate_ops;
 
 constexpr std::string_view kWho = "rotate_store";
 
 void check_overlaps(const RotateStoreCall& call) {
   const Extent q = extent_of(call.q);
-  for (const View<const float, 3>& x : {call.k, call.v}) {
-    const Extent read = extent_of(x);
+  const KeptMemory keys = memory_of(call.keys);
+  const KeptMemory values = memory_of(call.values);
+  const auto in_cache = [&](const Extent& x) { return overlap(keys, x) || overlap(values, x); };
+  for (const View<const float, 3>* x : {&call.k, &call.v}) {
+    const Extent read = extent_of(*x);
     if (overlap(q, read)) fail("{}: q overlaps k or v", kWho);
-    if (touches(call.keys, read) || touches(call.values, read)) fail("{}: k or v overlap the cache", kWho);
+    if (in_cache(read)) fail("{}: k or v overlap the cache", kWho);
   }
-  if (touches(call.keys, q) || touches(call.values, q)) fail("{}: q overlaps the cache", kWho);
-  if (touch(call.keys, call.values)) fail("{}: keys overlap values", kWho);
-  for (const View<const float, 2>& table : {call.cos, call.sin}) {
-    const Extent read = extent_of(table);
-    if (overlap(q, read) || touches(call.keys, read) || touches(call.values, read))
-      fail("{}: q or the cache overlap the tables", kWho);
+  if (in_cache(q)) fail("{}: q overlaps the cache", kWho);
+  for (std::size_t i = 0; i < values.count; ++i) {
+    if (overlap(keys, values.parts[i])) fail("{}: keys overlap values", kWho);
+  }
+  for (const View<const float, 2>* table : {&call.cos, &call.sin}) {
+    const Extent read = extent_of(*table);
+    if (overlap(q, read) || in_cache(read)) fail("{}: q or the cache overlap the tables", kWho);
   }
 }
 
@@ -55,26 +61,41 @@ void check_call(const RotateStoreCall& call) {
   check_overlaps(call);
 }
 
-// Keys of f32, f16 or bf16: rotation writes them where they stay.
+struct Run {
+  std::int64_t first, count;  // tokens
+};
+
+// Rows of f32, f16 or bf16: rotation writes them where they stay.
 template <class T>
-void keep_keys(const RotateStoreCall& call, std::int64_t first, std::int64_t count) {
-  auto block = block_of<float, T>(call.k, {call.cos, call.sin, call.shape});
-  block.out = reinterpret_cast<T*>(row_at(call.keys, 0, call.first_slot));
-  block.out_token = call.keys.width;
-  block.out_head = call.keys.capacity * call.keys.width;
-  kernels::rotate(part_of(block, first, count));
-  if (call.keys.norms == nullptr) return;
-  for (std::int64_t t = first; t < first + count; ++t) {
-    for (std::int64_t head = 0; head < call.keys.heads; ++head)
-      keep_norm(call.keys, head, call.first_slot + t);
+void keep_floats(kernels::RotateBlock<float, T> block, const CacheTensor& cache, std::int64_t first_slot,
+                 const Run& run) {
+  block.out = reinterpret_cast<T*>(row_at(cache, 0, first_slot));
+  block.out_token = cache.width;
+  block.out_head = cache.capacity * cache.width;
+  kernels::rotate(part_of(block, run.first, run.count));
+  if (cache.norms == nullptr) return;
+  for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
+    for (std::int64_t head = 0; head < cache.heads; ++head) keep_norm(cache, head, first_slot + t);
+  }
+}
+
+// x [tokens, heads, width] by the tables; without pairs it passes.
+void keep_floats_of(const View<const float, 3>& x, const Tables& tables, const CacheTensor& cache,
+                    std::int64_t first_slot, const Run& run) {
+  if (cache.dtype == DType::f16) {
+    keep_floats(block_of<float, Half>(x, tables), cache, first_slot, run);
+  } else if (cache.dtype == DType::bf16) {
+    keep_floats(block_of<float, BFloat16>(x, tables), cache, first_slot, run);
+  } else {
+    keep_floats(block_of<float, float>(x, tables), cache, first_slot, run);
   }
 }
 
 // Keys of i8: a head's scale is known when all of it is rotated.
-void keep_rounded_keys(const RotateStoreCall& call, std::int64_t first, std::int64_t count) {
+void keep_rounded_keys(const RotateStoreCall& call, const Run& run) {
   float rotated[kernels::kRotateInPlaceWidth];
   const auto all = block_of<float, float>(call.k, {call.cos, call.sin, call.shape});
-  for (std::int64_t t = first; t < first + count; ++t) {
+  for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
     for (std::int64_t head = 0; head < call.keys.heads; ++head) {
       kernels::RotateBlock<float> one = part_of(all, t, 1);
       one.x += head * one.x_head;
@@ -86,24 +107,26 @@ void keep_rounded_keys(const RotateStoreCall& call, std::int64_t first, std::int
   }
 }
 
-void keep_slots(const RotateStoreCall& call, std::int64_t first, std::int64_t count) {
-  switch (call.keys.dtype) {
-    case DType::i8:
-      keep_rounded_keys(call, first, count);
-      break;
-    case DType::f16:
-      keep_keys<Half>(call, first, count);
-      break;
-    case DType::bf16:
-      keep_keys<BFloat16>(call, first, count);
-      break;
-    default:
-      keep_keys<float>(call, first, count);
-  }
-  for (std::int64_t t = first; t < first + count; ++t) {
+void keep_rounded_values(const RotateStoreCall& call, const Run& run) {
+  for (std::int64_t t = run.first; t < run.first + run.count; ++t) {
     const float* const v = call.v.data_handle() + t * call.v.stride(0);
     for (std::int64_t head = 0; head < call.values.heads; ++head)
       keep_row(call.values, head, call.first_slot + t, v + head * call.v.stride(1));
+  }
+}
+
+void keep_slots(const RotateStoreCall& call, const Run& run) {
+  const View<const float, 2> no_pairs;
+  const RotateShape whole;
+  if (call.keys.dtype == DType::i8) {
+    keep_rounded_keys(call, run);
+  } else {
+    keep_floats_of(call.k, {call.cos, call.sin, call.shape}, call.keys, call.first_slot, run);
+  }
+  if (call.values.dtype == DType::i8) {
+    keep_rounded_values(call, run);
+  } else {
+    keep_floats_of(call.v, {no_pairs, no_pairs, whole}, call.values, call.first_slot, run);
   }
 }
 
@@ -123,7 +146,7 @@ void rotate_store(const RotateStoreCall& call, ThreadPool& pool) {
   const std::int64_t tokens = tokens_of_piece(std::max<std::int64_t>(1, queries.heads * queries.head_dim));
   const auto body = [&](std::int64_t piece) {
     if (piece < kept) {
-      keep_slots(call, cuts.begin(piece), cuts.end(piece) - cuts.begin(piece));
+      keep_slots(call, {cuts.begin(piece), cuts.end(piece) - cuts.begin(piece)});
     } else if (queries.heads > 0) {
       kernels::rotate(part_of(queries, (piece - kept) * tokens, tokens));
     }

@@ -7,6 +7,8 @@ namespace locant {
 using namespace check_ops;
 using namespace attend_ops;
 using namespace keep_ops;
+using check_ops::overlap;
+using keep_ops::overlap;
 
 void store(const StoreCall& call, ThreadPool& pool) {
   readable("store", "x", call.x);
@@ -15,7 +17,7 @@ void store(const StoreCall& call, ThreadPool& pool) {
     fail("store: x is {}, expected [tokens, kv_heads={}, width={}]", text(call.x), call.cache.heads,
          call.cache.width);
   check_slots("store", call.first_slot, call.x.extent(0), call.cache.capacity);
-  if (touches(call.cache, extent_of(call.x))) fail("store: x overlaps the cache");
+  if (overlap(memory_of(call.cache), extent_of(call.x))) fail("store: x overlaps the cache");
   const SlotCuts cuts = cuts_of(call.first_slot, call.x.extent(0), call.cache.width);
   const auto body = [&](std::int64_t piece) {
     const std::int64_t head = piece / cuts.count();
