@@ -68,6 +68,7 @@ class Peer;
 using Rows = std::vector<Row>;
 void lookup_rows(ThreadPool& pool, Rows& rows);
 void rotation_rows(ThreadPool& pool, Rows& rows);
+void table_rows(ThreadPool& pool, Rows& rows);
 void attention_rows(ThreadPool& pool, Rows& rows);
 void head_rows(ThreadPool& pool, Rows& rows);
 void block_rows(ThreadPool& pool, Rows& rows);

@@ -108,7 +108,8 @@ int run(const Arguments& arguments) {
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   bool wrong = false;
-  for (const auto make : {lookup_rows, rotation_rows, attention_rows, head_rows, block_rows, model_rows}) {
+  for (const auto make :
+       {lookup_rows, table_rows, rotation_rows, attention_rows, head_rows, block_rows, model_rows}) {
     Rows made;
     make(pool, made);
     for (const Row& row : made) {
