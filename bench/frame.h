@@ -90,6 +90,7 @@ struct Peers;
 using Rows = std::vector<Row>;
 void lookup_rows(ThreadPool& pool, Rows& rows);
 void rotation_rows(ThreadPool& pool, Rows& rows);
+void table_rows(ThreadPool& pool, Rows& rows);
 void attention_rows(ThreadPool& pool, Rows& rows);
 void head_rows(ThreadPool& pool, Rows& rows);
 void block_rows(ThreadPool& pool, Rows& rows);

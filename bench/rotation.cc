@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotation of 32 heads of 128 in place; the call alternates direction so that values stay where they were.
+// Rotation of heads of 128, in place and out of place, of one token's q and k, and with the write into the
+// cache. In place the call alternates direction so that values stay where they were.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,87 +15,237 @@
 namespace locant::bench {
 namespace {
 
-constexpr std::int64_t kHeads = 32, kWidth = 128, kPairs = kWidth / 2;
+constexpr std::int64_t kHeads = 32, kKvHeads = 8, kWidth = 128, kPairs = kWidth / 2;
 
-struct Rotated {
-  std::int64_t tokens;
-  std::vector<float> x, original, cos, sin;
-};
-
-// Largest error of one forward rotation of the original, over the pair norm and the budget.
-double error_of(const Rotated& data, Pairing pairing, ThreadPool& pool) {
-  std::vector<float> out(data.original.size());
-  const View<const float, 3> x(data.original.data(), {data.tokens, kHeads, kWidth});
-  const View<const float, 2> cos(data.cos.data(), {data.tokens, kPairs});
-  const View<const float, 2> sin(data.sin.data(), {data.tokens, kPairs});
-  rotate(RotateCall<float>{.x = x,
-                           .cos = cos,
-                           .sin = sin,
-                           .shape = {.read = pairing, .write = pairing},
-                           .out = {out.data(), {data.tokens, kHeads, kWidth}}},
-         pool);
-  std::vector<double> wide(data.original.begin(), data.original.end()), want(wide.size());
-  const std::vector<double> wide_cos(data.cos.begin(), data.cos.end()),
-      wide_sin(data.sin.begin(), data.sin.end());
-  const auto layout = pairing == Pairing::half ? reference::Layout::half : reference::Layout::interleaved;
-  reference::rotate({wide.data(), {data.tokens, kHeads, kWidth}}, {wide_cos.data(), {data.tokens, kPairs}},
-                    {wide_sin.data(), {data.tokens, kPairs}}, {.read = layout, .write = layout},
-                    {want.data(), {data.tokens, kHeads, kWidth}});
-  double worst = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    const std::size_t channel = i % kWidth;
-    const std::size_t other = pairing == Pairing::half ? i - channel + (channel + kPairs) % kWidth : i ^ 1U;
-    const double norm = std::hypot(wide[i], wide[other]);
-    worst = std::max(worst, std::fabs(static_cast<double>(out[i]) - want[i]) / norm);
-  }
-  return worst / budgets::kRotateF32;
+template <class T>
+T stored(float x) {
+  if constexpr (std::is_same_v<T, Half>) return half_from_f32(x);
+  if constexpr (std::is_same_v<T, BFloat16>) return bfloat16_from_f32(x);
+  if constexpr (std::is_same_v<T, float>) return x;
+}
+double wide(float x) {
+  return static_cast<double>(x);
+}
+template <class T>
+double wide(T x) {
+  return static_cast<double>(f32_from(x));
+}
+template <class T>
+double budget() {
+  if constexpr (std::is_same_v<T, Half>) return budgets::kRotateF16;
+  return std::is_same_v<T, float> ? budgets::kRotateF32 : budgets::kRotateBf16;
 }
 
-Row row_of(ThreadPool& pool, std::int64_t tokens, Pairing pairing) {
-  auto data = std::make_shared<Rotated>();
-  data->tokens = tokens;
-  data->x = values(static_cast<std::size_t>(tokens * kHeads * kWidth), 2);
-  data->original = data->x;
-  data->cos.resize(static_cast<std::size_t>(tokens * kPairs));
-  data->sin.resize(data->cos.size());
-  PositionSpec spec{.mechanism = "rope", .parameters = {}};
-  spec.set("head_dim", kWidth);
-  const Recipe& exact = find_recipe("exact");
-  const auto rotation = std::get<Rotation>(find_mechanism("rope").plan(spec, exact, {}));
-  const std::vector<std::int64_t> positions = text_positions(tokens);
-  const View<float, 2> cos(data->cos.data(), {tokens, kPairs}), sin(data->sin.data(), {tokens, kPairs});
-  rotation_table(rotation, exact.numerics, {positions.data(), {1, tokens}}, cos, sin);
-  const View<float, 3> x(data->x.data(), {tokens, kHeads, kWidth});
-  RotateCall<float> call{
-      .x = x, .cos = cos, .sin = sin, .shape = {.read = pairing, .write = pairing}, .out = x};
-  const auto bytes = static_cast<std::int64_t>(data->x.size() * sizeof(float));
+// cos and sin of positions 0 ... tokens - 1.
+struct Table {
+  Buffer memory;
+  View<float, 2> cos, sin;
+
+  explicit Table(std::int64_t tokens)
+      : memory(static_cast<std::size_t>(2 * tokens * kPairs) * sizeof(float)),
+        cos(memory.as<float>(), {tokens, kPairs}),
+        sin(memory.as<float>() + tokens * kPairs, {tokens, kPairs}) {
+    PositionSpec spec{.mechanism = "rope", .parameters = {}};
+    spec.set("head_dim", kWidth);
+    const Recipe& exact = find_recipe("exact");
+    const auto rotation = std::get<Rotation>(find_mechanism("rope").plan(spec, exact, {}));
+    const std::vector<std::int64_t> positions = text_positions(tokens);
+    rotation_table(rotation, exact.numerics, {positions.data(), {1, tokens}}, cos, sin);
+  }
+};
+
+template <class T>
+struct Rotated {
+  std::int64_t tokens, heads;
+  Buffer x, out;
+  Table table;
+
+  Rotated(std::int64_t t, std::int64_t h) : tokens(t), heads(h), x(bytes()), out(bytes()), table(t) {
+    const std::vector<float> from = values(bytes() / sizeof(T), 2);
+    for (std::size_t i = 0; i < from.size(); ++i) x.as<T>()[i] = stored<T>(from[i]);
+  }
+  [[nodiscard]] std::size_t bytes() const {
+    return static_cast<std::size_t>(tokens * heads * kWidth) * sizeof(T);
+  }
+  [[nodiscard]] View<T, 3> view(const Buffer& memory) const {
+    return {memory.as<T>(), {tokens, heads, kWidth}};
+  }
+};
+
+// Largest error of one forward rotation out of place, over the pair norm and the budget.
+template <class T>
+double error_of(const Rotated<T>& data, Pairing pairing, ThreadPool& pool) {
+  rotate(RotateCall<T>{.x = data.view(data.x),
+                       .cos = data.table.cos,
+                       .sin = data.table.sin,
+                       .shape = {.read = pairing, .write = pairing},
+                       .out = data.view(data.out)},
+         pool);
+  const std::size_t count = data.bytes() / sizeof(T);
+  std::vector<double> from(count), want(count);
+  for (std::size_t i = 0; i < count; ++i) from[i] = wide(data.x.template as<T>()[i]);
+  const auto entries = static_cast<std::size_t>(data.tokens * kPairs);
+  const std::vector<double> cos(data.table.cos.data_handle(), data.table.cos.data_handle() + entries),
+      sin(data.table.sin.data_handle(), data.table.sin.data_handle() + entries);
+  const auto layout = pairing == Pairing::half ? reference::Layout::half : reference::Layout::interleaved;
+  const View<const double, 3>::Shape shape{data.tokens, data.heads, kWidth};
+  reference::rotate({from.data(), shape}, {cos.data(), {data.tokens, kPairs}},
+                    {sin.data(), {data.tokens, kPairs}}, {.read = layout, .write = layout},
+                    {want.data(), shape});
+  double worst = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t channel = i % kWidth;
+    const std::size_t other = pairing == Pairing::half ? i - channel + (channel + kPairs) % kWidth : i ^ 1U;
+    const double norm = std::max(std::hypot(from[i], from[other]), 0x1p-14);
+    worst = std::max(worst, std::fabs(wide(data.out.template as<T>()[i]) - want[i]) / norm);
+  }
+  return worst / budget<T>();
+}
+
+struct Kind {
+  int number;
+  Goal avx2, avx512;
+  std::int64_t tokens, heads;
+  Pairing pairing;
+  bool in_place = true;
+};
+
+template <class T>
+Row row_of(ThreadPool& pool, const Kind& kind) {
+  auto data = std::make_shared<Rotated<T>>(kind.tokens, kind.heads);
+  const View<T, 3> x = data->view(data->x);
+  RotateCall<T> call{.x = x,
+                     .cos = data->table.cos,
+                     .sin = data->table.sin,
+                     .shape = {.read = kind.pairing, .write = kind.pairing},
+                     .out = kind.in_place ? x : data->view(data->out)};
+  const auto bytes = static_cast<std::int64_t>(data->bytes());
+  const std::string_view dtype = name_of(DTypeOf<T>::value);
   return {
+      .number = kind.number,
+      .avx2 = kind.avx2,
+      .avx512 = kind.avx512,
       .operation = "rotation",
-      .shape = fmt::format("T={}, {} heads of {}, {}, in place", tokens, kHeads, kWidth, name_of(pairing)),
-      .dtype = "f32",
-      .limit = Limit::in_place,
+      .shape = fmt::format("T={}, {} heads of {}, {}{}", kind.tokens, kind.heads, kWidth,
+                           name_of(kind.pairing), kind.in_place ? ", in place" : ""),
+      .dtype = std::string(dtype),
+      .limit = kind.in_place ? Limit::in_place : Limit::copy,
       .amount = 2.0 * static_cast<double>(bytes),
-      .working_set = bytes,
+      .working_set = kind.in_place ? bytes : 2 * bytes,
       .run =
           [data, call, &pool]() mutable {
             rotate(call, pool);
             call.shape.direction =
                 call.shape.direction == Direction::forward ? Direction::inverse : Direction::forward;
           },
-      .error = [data, pairing, &pool] { return error_of(*data, pairing, pool); },
-      .peer = pairing == Pairing::half
-                  ? fmt::format(R"({{"op": "rotation", "tokens": {}, "heads": {}, "width": {}}})", tokens,
-                                kHeads, kWidth)
-                  : ""};
+      .error = [data, pairing = kind.pairing, &pool] { return error_of(*data, pairing, pool); },
+      .peer = fmt::format(
+          R"({{"op": "rotation", "tokens": {}, "heads": {}, "width": {}, "pairing": "{}", "dtype": "{}", "in_place": {}}})",
+          kind.tokens, kind.heads, kWidth, name_of(kind.pairing), dtype, kind.in_place)};
+}
+
+// One token's q and k rotated, k and v stored in the middle of a cache.
+template <class T>
+struct Kept {
+  static constexpr std::int64_t kCapacity = 512, kSlot = 200;
+  Buffer q, k, v, keys, values;
+  Table table;
+
+  Kept()
+      : q(kHeads * kWidth * sizeof(float)),
+        k(kKvHeads * kWidth * sizeof(float)),
+        v(kKvHeads * kWidth * sizeof(float)),
+        keys(kKvHeads * kCapacity * kWidth * sizeof(T)),
+        values(keys.bytes()),
+        table(1) {
+    std::uint64_t seed = 3;
+    for (const Buffer* memory : {&q, &k, &v}) {
+      const std::vector<float> some = locant::bench::values(memory->bytes() / sizeof(float), seed++);
+      std::copy(some.begin(), some.end(), memory->template as<float>());
+    }
+  }
+  [[nodiscard]] CacheTensor cache(const Buffer& memory) const {
+    return {.data = memory.data(),
+            .dtype = DTypeOf<T>::value,
+            .heads = kKvHeads,
+            .capacity = kCapacity,
+            .width = kWidth};
+  }
+  [[nodiscard]] RotateStoreCall call() const {
+    return {.q = {q.as<float>(), {1, kHeads, kWidth}},
+            .k = {k.as<float>(), {1, kKvHeads, kWidth}},
+            .v = {v.as<float>(), {1, kKvHeads, kWidth}},
+            .cos = table.cos,
+            .sin = table.sin,
+            .keys = cache(keys),
+            .values = cache(values),
+            .first_slot = kSlot};
+  }
+  // The stored key against k turned in f64.
+  [[nodiscard]] double error(ThreadPool& pool) const {
+    rotate_store(call(), pool);
+    double worst = 0;
+    for (std::int64_t head = 0; head < kKvHeads; ++head) {
+      const float* const x = k.as<float>() + head * kWidth;
+      const T* const got = keys.as<T>() + (head * kCapacity + kSlot) * kWidth;
+      for (std::int64_t i = 0; i < kPairs; ++i) {
+        const double a = wide(x[i]), b = wide(x[i + kPairs]);
+        const double c = wide(table.cos(0, i)), s = wide(table.sin(0, i));
+        const double norm = std::max(std::hypot(a, b), 0x1p-14);
+        worst = std::max({worst, std::fabs(wide(got[i]) - (a * c - b * s)) / norm,
+                          std::fabs(wide(got[i + kPairs]) - (b * c + a * s)) / norm});
+      }
+    }
+    return worst / budget<T>();
+  }
+};
+
+template <class T>
+Row kept_row_of(ThreadPool& pool) {
+  auto data = std::make_shared<Kept<T>>();
+  const std::int64_t moved = 2 * kHeads * kWidth * static_cast<std::int64_t>(sizeof(float)) +
+                             2 * kKvHeads * kWidth * static_cast<std::int64_t>(sizeof(float) + sizeof(T));
+  return {.number = 7,
+          .avx2 = {},
+          .avx512 = {},
+          .operation = "rotation and cache",
+          .shape = fmt::format("T=1, {} q and {} kv heads of {}", kHeads, kKvHeads, kWidth),
+          .dtype = std::string(name_of(DTypeOf<T>::value)),
+          .limit = Limit::in_place,
+          .amount = static_cast<double>(moved),
+          .working_set = moved / 2,
+          .run =
+              [data, call = data->call(), &pool]() mutable {
+                rotate_store(call, pool);
+                call.shape.direction =
+                    call.shape.direction == Direction::forward ? Direction::inverse : Direction::forward;
+              },
+          .error = [data, &pool] { return data->error(pool); },
+          .peer = ""};
 }
 
 }  // namespace
 
 void rotation_rows(ThreadPool& pool, Rows& rows) {
-  for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{512}, std::int64_t{4096}}) {
-    rows.push_back(row_of(pool, tokens, Pairing::half));
-    rows.push_back(row_of(pool, tokens, Pairing::interleaved));
-  }
+  constexpr auto kHalf = Pairing::half, kNeighbours = Pairing::interleaved;
+  constexpr std::int64_t kShort = 512, kLong = 4096;
+  rows.push_back(row_of<float>(pool, {4, {2.5, 80}, {1.9, 85}, kShort, kHeads, kHalf}));
+  rows.push_back(row_of<float>(pool, {4, {2.7, 75}, {1.75, 85}, kShort, kHeads, kNeighbours}));
+  rows.push_back(row_of<float>(pool, {4, {}, {}, kShort, kHeads, kHalf, false}));
+  rows.push_back(row_of<float>(pool, {4, {}, {}, kShort, kHeads, kNeighbours, false}));
+  rows.push_back(row_of<Half>(pool, {5, {3.2, 0}, {2.9, 0}, kShort, kHeads, kHalf}));
+  rows.push_back(row_of<Half>(pool, {5, {6, 0}, {3.4, 0}, kShort, kHeads, kNeighbours}));
+  rows.push_back(row_of<BFloat16>(pool, {5, {2, 0}, {12, 78}, kShort, kHeads, kHalf}));
+  rows.push_back(row_of<BFloat16>(pool, {5, {2, 0}, {12, 78}, kShort, kHeads, kNeighbours}));
+  rows.push_back(row_of<float>(pool, {6, {1.7, 92}, {1.9, 90}, kLong, kHeads, kHalf}));
+  rows.push_back(row_of<float>(pool, {6, {1.7, 92}, {1.9, 90}, kLong, kHeads, kNeighbours}));
+  rows.push_back(row_of<float>(pool, {6, {}, {}, kLong, kHeads, kHalf, false}));
+  rows.push_back(row_of<Half>(pool, {6, {}, {}, kLong, kHeads, kHalf}));
+  rows.push_back(row_of<BFloat16>(pool, {6, {}, {}, kLong, kHeads, kHalf}));
+  rows.push_back(row_of<float>(pool, {7, {8, 0}, {6, 0}, 1, kHeads + kKvHeads, kHalf}));
+  rows.push_back(row_of<float>(pool, {7, {8, 0}, {6, 0}, 1, kHeads + kKvHeads, kNeighbours}));
+  rows.push_back(kept_row_of<float>(pool));
+  rows.push_back(kept_row_of<Half>(pool));
 }
 
 }  // namespace locant::bench

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/rows.h"
 #include "locant/core.h"
 
 namespace locant::kernels {
@@ -12,8 +13,8 @@ namespace locant::kernels {
 /// for 16 or 32 elements.
 [[nodiscard]] bool is_unpacked(GgmlType type) noexcept;
 
-/// out[i] = factor * row[i] for `count` elements, whole blocks at any address.
-void read_blocks(const void* row, GgmlType type, std::int64_t count, float factor, float* out) noexcept;
+/// out[t] = scale * table[ids[t]]; rows are whole blocks at any address.
+void read_blocks(const RowsBlock& block, GgmlType type) noexcept;
 
 /// out[i] += row[i].
 void add_blocks(const void* row, GgmlType type, std::int64_t count, float* out) noexcept;

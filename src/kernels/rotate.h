@@ -14,14 +14,17 @@ enum class Layout : std::uint8_t { half, interleaved };
 /// Channels of a rotation whose two layouts differ and that works in place, at most.
 inline constexpr std::int64_t kRotateInPlaceWidth = 4096;
 
+/// `around` stores past the caches, for an out that these do not hold; the layouts are equal then.
+enum class Stores : std::uint8_t { cached, around };
+
 /// x, out [tokens, heads, head_dim] with strides; cos, sin [tokens, pairs]. out is x or does not touch it.
 /// Channels outside [offset, offset + 2 pairs) are copied. inverse negates sin.
-template <class T>
+template <class T, class U = T>
 struct RotateBlock {
   const T* x = nullptr;
   std::int64_t x_token = 0;
   std::int64_t x_head = 0;
-  T* out = nullptr;
+  U* out = nullptr;
   std::int64_t out_token = 0;
   std::int64_t out_head = 0;
   const float* cos = nullptr;
@@ -36,9 +39,13 @@ struct RotateBlock {
   Layout read = Layout::half;
   Layout write = Layout::half;
   float sign = 1;  ///< factor on sin: 1, or -1 for the inverse
+  Stores stores = Stores::cached;
 };
 void rotate(const RotateBlock<float>& block) noexcept;
 void rotate(const RotateBlock<Half>& block) noexcept;
 void rotate(const RotateBlock<BFloat16>& block) noexcept;
+/// f32 arithmetic as above, one rounding to the dtype of out.
+void rotate(const RotateBlock<float, Half>& block) noexcept;
+void rotate(const RotateBlock<float, BFloat16>& block) noexcept;
 
 }  // namespace locant::kernels

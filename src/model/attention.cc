@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/blocks.h"
+#include "model/fused_rows.h"
 
 namespace locant {
 namespace {
@@ -15,39 +16,6 @@ using trace_names::Layer;
 
 struct Heads {
   View<float, 3> q, k, v;
-};
-
-/// First rows of q, k and v heads inside a fused row.
-struct FusedRows {
-  QkvLayout layout;
-  std::int64_t heads;
-  std::int64_t kv_heads;
-  std::int64_t width;
-
-  [[nodiscard]] std::int64_t q(std::int64_t head) const noexcept {
-    if (layout == QkvLayout::per_head) return head * 3 * width;
-    if (layout == QkvLayout::quarters) return quarter(head) + (head % part()) * width;
-    const std::int64_t group = heads / kv_heads;
-    return head / group * (group + 2) * width + head % group * width;
-  }
-  [[nodiscard]] std::int64_t k(std::int64_t head) const noexcept {
-    if (layout == QkvLayout::per_head) return (head * 3 + 1) * width;
-    if (layout == QkvLayout::quarters) return quarter(head) + (2 * part() + head % part()) * width;
-    const std::int64_t group = heads / kv_heads;
-    return (head * (group + 2) + group) * width;
-  }
-  [[nodiscard]] std::int64_t v(std::int64_t head) const noexcept {
-    if (layout == QkvLayout::per_head) return (head * 3 + 2) * width;
-    if (layout == QkvLayout::quarters) return quarter(head) + (part() + head % part()) * width;
-    const std::int64_t group = heads / kv_heads;
-    return (head * (group + 2) + group + 1) * width;
-  }
-
- private:
-  [[nodiscard]] std::int64_t part() const noexcept { return heads / 4; }
-  [[nodiscard]] std::int64_t quarter(std::int64_t head) const noexcept {
-    return head / part() * 3 * part() * width;
-  }
 };
 
 class SelfAttention {
@@ -70,6 +38,10 @@ class SelfAttention {
     const bool norms = norm.kind != QkNorm::none && (positions_.rotation || !norm.rotating_only);
     if (norms && !norm.after_rotation) norm_heads();
     if (step_.spec.block.clip_qkv > 0) clip_heads();
+    if (turns_while_storing(norms && norm.after_rotation)) {
+      attend_segments([&](const Segment& segment) { rotate_and_store(*positions_.rotation, segment); });
+      return;
+    }
     if (positions_.rotation) rotate_heads(*positions_.rotation);
     step_.record(index_, Layer::q, heads_.q);
     step_.record(index_, Layer::k, heads_.k);
@@ -80,10 +52,16 @@ class SelfAttention {
       step_.record(index_, Layer::k_in, heads_.k);
     }
     step_.record(index_, Layer::v, heads_.v);
-    attend_segments();
+    attend_segments([&](const Segment& segment) { store_keys_and_values(segment); });
   }
 
  private:
+  // One pass where nothing is seen or done between rotation and cache.
+  [[nodiscard]] bool turns_while_storing(bool norms_after) const {
+    return positions_.rotation && positions_.rotation->acts_on.q && positions_.rotation->acts_on.k &&
+           !norms_after && !positions_.query_scale && step_.trace == nullptr;
+  }
+
   void project_heads(View<const float, 2> x) {
     if (step_.spec.latent.kv_rank > 0) {
       project_latent(step_, weights_.latent, x);
@@ -144,15 +122,17 @@ class SelfAttention {
     }
   }
 
+  [[nodiscard]] static RotateShape shape_of(const Rotation& rotation) {
+    return {.read = rotation.read, .write = rotation.write, .offset = rotation.offset};
+  }
+
   void rotate_one(const Rotation& rotation, View<float, 3> heads) {
-    rotate(
-        RotateCall<float>{
-            .x = heads,
-            .cos = step_.work.cos[kind_].rows(0, step_.tokens),
-            .sin = step_.work.sin[kind_].rows(0, step_.tokens),
-            .shape = {.read = rotation.read, .write = rotation.write, .offset = rotation.offset},
-            .out = heads},
-        *step_.model.pool);
+    rotate(RotateCall<float>{.x = heads,
+                             .cos = step_.work.cos[kind_].rows(0, step_.tokens),
+                             .sin = step_.work.sin[kind_].rows(0, step_.tokens),
+                             .shape = shape_of(rotation),
+                             .out = heads},
+           *step_.model.pool);
   }
 
   void rotate_heads(const Rotation& rotation) {
@@ -219,7 +199,31 @@ class SelfAttention {
     return step_.work.bias.data();
   }
 
-  void attend_segments() {
+  void store_keys_and_values(const Segment& segment) {
+    const auto keep = [&](const View<float, 3>& heads, const CacheTensor& cache) {
+      store({.x = heads.rows(segment.first, segment.tokens), .cache = cache, .first_slot = segment.past},
+            *step_.model.pool);
+    };
+    keep(heads_.k, step_.cache.keys(segment.row, index_));
+    keep(heads_.v, step_.cache.values(segment.row, index_));
+  }
+
+  void rotate_and_store(const Rotation& rotation, const Segment& segment) {
+    rotate_store({.q = heads_.q.rows(segment.first, segment.tokens),
+                  .k = heads_.k.rows(segment.first, segment.tokens),
+                  .v = heads_.v.rows(segment.first, segment.tokens),
+                  .cos = step_.work.cos[kind_].rows(segment.first, segment.tokens),
+                  .sin = step_.work.sin[kind_].rows(segment.first, segment.tokens),
+                  .shape = shape_of(rotation),
+                  .keys = step_.cache.keys(segment.row, index_),
+                  .values = step_.cache.values(segment.row, index_),
+                  .first_slot = segment.past},
+                 *step_.model.pool);
+  }
+
+  // `keep` brings a segment's keys and values into the cache.
+  template <class Keep>
+  void attend_segments(Keep keep) {
     ThreadPool& pool = *step_.model.pool;
     const auto scores = step_.trace != nullptr ? step_.trace->score_room(index_, step_.stack.heads)
                                                : std::vector<View<float, 3>>{};
@@ -230,10 +234,7 @@ class SelfAttention {
     for (const Segment& segment : step_.pass.segments) {
       const CacheTensor keys = step_.cache.keys(segment.row, index_);
       const CacheTensor values = step_.cache.values(segment.row, index_);
-      store({.x = heads_.k.rows(segment.first, segment.tokens), .cache = keys, .first_slot = segment.past},
-            pool);
-      store({.x = heads_.v.rows(segment.first, segment.tokens), .cache = values, .first_slot = segment.past},
-            pool);
+      keep(segment);
       AttendCall call;
       call.q = heads_.q.rows(segment.first, segment.tokens);
       call.keys = keys;

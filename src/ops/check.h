@@ -136,6 +136,14 @@ void run_pieces(ThreadPool& pool, std::int64_t pieces, std::int64_t work, Body&&
   for (std::int64_t piece = 0; piece < pieces; ++piece) body(piece);
 }
 
+/// Whether an output of so many elements is more than the caches of a core's share hold, so that it is stored
+/// around them.
+template <class T>
+[[nodiscard]] constexpr bool is_large(std::int64_t elements) noexcept {
+  constexpr std::int64_t kBytes = 16 << 20;
+  return elements >= kBytes / static_cast<std::int64_t>(sizeof(T));
+}
+
 [[nodiscard]] constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept {
   return (a + b - 1) / b;
 }

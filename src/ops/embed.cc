@@ -27,19 +27,21 @@ void check_lookup(const Lookup& lookup, const View<const std::int64_t, 1>& ids, 
   has_shape(lookup.who, "out", out, {{ids.extent(0), table.columns}, {"tokens", "width"}});
   writable(lookup.who, "out", out);
   if (overlap(extent_of(out), extent_of(table))) fail("{}: out overlaps the table", lookup.who);
-  for (std::int64_t t = 0; t < ids.extent(0); ++t) {
-    if (ids(t) < 0 || ids(t) >= table.rows) {
-      throw std::out_of_range(fmt::format("{}: {} {} at row {} is outside {} {}", lookup.who, lookup.index,
-                                          ids(t), t, lookup.range, table.rows));
-    }
+  const std::int64_t t = kernels::first_outside(ids.data_handle(), ids.stride(0), ids.extent(0), table.rows);
+  if (t < ids.extent(0)) {
+    throw std::out_of_range(fmt::format("{}: {} {} at row {} is outside {} {}", lookup.who, lookup.index,
+                                        ids(t), t, lookup.range, table.rows));
   }
+}
+
+std::int64_t tokens_of_piece(std::int64_t width) {
+  return std::max<std::int64_t>(1, 16384 / width);
 }
 
 template <class Row>
 void each_row(const View<float, 2>& out, ThreadPool& pool, Row row) {
   if (out.empty()) return;
-  const std::int64_t width = out.extent(1);
-  const std::int64_t rows = std::max<std::int64_t>(1, 16384 / width);
+  const std::int64_t rows = tokens_of_piece(out.extent(1));
   const auto body = [&](std::int64_t piece) {
     const std::int64_t end = std::min((piece + 1) * rows, out.extent(0));
     for (std::int64_t t = piece * rows; t < end; ++t) row(t, out.data_handle() + t * out.stride(0));
@@ -51,15 +53,36 @@ void each_row(const View<float, 2>& out, ThreadPool& pool, Row row) {
 
 void embed(const EmbedCall& call, ThreadPool& pool) {
   check_lookup({"embed", "ids", "token", "vocab"}, call.ids, call.table, call.out);
+  if (call.out.empty()) return;
   const Matrix& table = call.table;
-  each_row(call.out, pool, [&](std::int64_t t, float* out) {
-    const std::byte* row = check_ops::row_of(table, call.ids(t));
+  const kernels::RowsBlock whole{.table = static_cast<const std::byte*>(table.data),
+                                 .row_bytes = check_ops::bytes_of(table, table.row_stride),
+                                 .ids = call.ids.data_handle(),
+                                 .ids_step = call.ids.stride(0),
+                                 .tokens = call.ids.extent(0),
+                                 .ids_left = call.ids.extent(0),
+                                 .width = table.columns,
+                                 .scale = call.scale,
+                                 .out = call.out.data_handle(),
+                                 .out_token = call.out.stride(0),
+                                 .stores = check_ops::is_large<float>(call.out.size())
+                                               ? kernels::RowStores::around
+                                               : kernels::RowStores::cached};
+  const std::int64_t tokens = tokens_of_piece(table.columns);
+  const auto body = [&](std::int64_t piece) {
+    kernels::RowsBlock part = whole;
+    const std::int64_t first = piece * tokens;
+    part.ids += first * whole.ids_step;
+    part.ids_left -= first;
+    part.tokens = std::min(tokens, part.ids_left);
+    part.out += first * whole.out_token;
     if (table.blocks) {
-      kernels::read_blocks(row, *table.blocks, table.columns, call.scale, out);
+      kernels::read_blocks(part, *table.blocks);
     } else {
-      kernels::read_row(row, table.dtype, table.columns, call.scale, out);
+      kernels::read_rows(part, table.dtype);
     }
-  });
+  };
+  check_ops::run_pieces(pool, check_ops::ceil_div(whole.tokens, tokens), call.out.size(), body);
 }
 
 void add_rows(const AddRowsCall& call, ThreadPool& pool) {

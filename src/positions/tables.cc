@@ -14,6 +14,7 @@
 #include "core/checked.h"
 #include "core/narrow.h"
 #include "locant/positions.h"
+#include "positions/sin_cos.h"
 
 namespace locant {
 namespace {
@@ -71,6 +72,70 @@ class Angles {
   float running_ = 0;
 };
 
+bool is_wide(DType table) {
+  return table != DType::f16 && table != DType::bf16;
+}
+
+struct Factors {
+  double cos, sin;
+};
+
+SinCosCall call_of(AngleNumerics numerics, const Factors& factors) {
+  if (numerics == AngleNumerics::f64) return {.cos_factor = factors.cos, .sin_factor = factors.sin};
+  return {.cos_after = static_cast<float>(factors.cos), .sin_after = static_cast<float>(factors.sin)};
+}
+
+/// Cos and sin of the angles of one row, in parts, kept in a table that is f32 or wider.
+class Parts {
+ public:
+  static constexpr std::int64_t kMost = 128;
+
+  /// use(first, count, cos, sin) for parts of `count` angles next(0), next(1), ...
+  template <class Next, class Use>
+  void of_angles(SinCosCall call, std::int64_t count, Next next, Use use) {
+    call.frequencies = angle_;
+    each(call, count, use, [&](std::int64_t first) {
+      for (std::int64_t i = 0; i < std::min(kMost, count - first); ++i) angle_[i] = next(first + i);
+      return angle_;
+    });
+  }
+  /// The same of position * frequencies[i] in f64.
+  template <class Use>
+  void of_position(SinCosCall call, std::int64_t position, std::span<const double> frequencies, Use use) {
+    call.position = static_cast<double>(position);
+    each(call, static_cast<std::int64_t>(frequencies.size()), use,
+         [&](std::int64_t first) { return frequencies.data() + first; });
+  }
+
+ private:
+  template <class Use, class From>
+  void each(SinCosCall& call, std::int64_t count, Use use, From from) {
+    call.cos = cos_;
+    call.sin = sin_;
+    for (std::int64_t done = 0; done < count; done += kMost) {
+      call.count = std::min(kMost, count - done);
+      call.frequencies = from(done);
+      sin_cos(call);
+      use(done, call.count, cos_, sin_);
+    }
+  }
+
+  double angle_[kMost];
+  float cos_[kMost];
+  float sin_[kMost];
+};
+
+/// row[first * step], row[(first + 1) * step], ... = part.
+void put_part(const float* part, std::int64_t count, float* row, std::int64_t step) {
+  if (step == 1) {
+    std::copy_n(part, count, row);
+  } else if (step == 2) {
+    for (std::int64_t i = 0; i < count; ++i) row[2 * i] = part[i];
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) row[i * step] = part[i];
+  }
+}
+
 void require_table_dtype(std::string_view who, DType table) {
   if (!is_float(table)) {
     throw SpecError(fmt::format("{}: a table is f64, f32, f16 or bf16, got {}", who, name_of(table)));
@@ -102,15 +167,35 @@ void rotation_table(const Rotation& rotation, const Numerics& numerics, View<con
     throw SpecError(
         fmt::format("rotation_table: positions hold at least {} axes, got {}", axes, positions.extent(0)));
   }
+  const Factors factors{rotation.amplitude, rotation.amplitude * rotation.sign};
+  const bool running = numerics.angle == AngleNumerics::f32_running;
+  const SinCosCall call = call_of(numerics.angle, factors);
+  Parts parts;
   Angles angles(rotation.inv_freq, numerics.angle);
   for (std::int64_t t = 0; t < tokens; ++t) {
+    if (is_wide(numerics.table) && !(running && axes > 1)) {
+      const auto use = [&](std::int64_t first, std::int64_t count, const float* cosines, const float* sines) {
+        put_part(cosines, count, &cos(t, first), cos.stride(1));
+        put_part(sines, count, &sin(t, first), sin.stride(1));
+      };
+      if (numerics.angle == AngleNumerics::f64 && rotation.axis.empty()) {
+        parts.of_position(call, positions(0, t), rotation.inv_freq, use);
+      } else {
+        const auto next = [&](std::int64_t i) {
+          const auto pair = static_cast<std::size_t>(i);
+          return angles.next(positions(rotation.axis.empty() ? 0 : rotation.axis[pair], t), pair);
+        };
+        parts.of_angles(call, pairs, next, use);
+      }
+      continue;
+    }
     // A running product runs over all pairs at the position of one axis, whichever of them follow it.
     for (std::int64_t axis = 0; axis < axes; ++axis) {
       for (std::size_t i = 0; i < rotation.inv_freq.size(); ++i) {
         const double angle = angles.next(positions(axis, t), i);
         if (axis != (rotation.axis.empty() ? 0 : rotation.axis[i])) continue;
-        cos(t, i) = kept(std::cos(angle), rotation.amplitude, numerics);
-        sin(t, i) = kept(std::sin(angle), rotation.amplitude * rotation.sign, numerics);
+        cos(t, i) = kept(std::cos(angle), factors.cos, numerics);
+        sin(t, i) = kept(std::sin(angle), factors.sin, numerics);
       }
     }
   }
@@ -143,6 +228,11 @@ void sinusoid_rows(const PositionEmbedding& embedding, const Numerics& numerics,
   Numerics used = numerics;
   if (embedding.arithmetic == Arithmetic::f64) used.angle = AngleNumerics::f64;
   const bool interleaved = embedding.columns == Columns::interleaved;
+  // The second of a pair is `behind` columns behind the first, the next pair `step`.
+  const std::int64_t step = interleaved ? 2 : 1;
+  const std::int64_t behind = interleaved ? 1 : frequencies;
+  const SinCosCall call = call_of(used.angle, {embedding.scale, embedding.scale});
+  Parts parts;
   Angles angles(embedding.inv_freq, used.angle);
   for (std::int64_t t = 0; t < positions.extent(0); ++t) {
     const std::int64_t row = positions(t) + embedding.offset;
@@ -151,14 +241,29 @@ void sinusoid_rows(const PositionEmbedding& embedding, const Numerics& numerics,
       continue;
     }
     if (frequencies == pairs && width % 2 != 0) rows(t, width - 1) = 0;
+    const auto next = [&](std::int64_t i) { return angles.next(row, static_cast<std::size_t>(i)); };
+    if (is_wide(used.table)) {
+      const auto use = [&](std::int64_t from, std::int64_t count, const float* cosines, const float* sines) {
+        const float* const first = embedding.cos_first ? cosines : sines;
+        const float* const second = embedding.cos_first ? sines : cosines;
+        const std::int64_t room = interleaved ? (width - 2 * from) / 2 : width - frequencies - from;
+        put_part(first, count, &rows(t, step * from), step * rows.stride(1));
+        put_part(second, std::min(count, room), &rows(t, step * from) + behind * rows.stride(1),
+                 step * rows.stride(1));
+      };
+      if (used.angle == AngleNumerics::f64) {
+        parts.of_position(call, row, embedding.inv_freq, use);
+      } else {
+        parts.of_angles(call, frequencies, next, use);
+      }
+      continue;
+    }
     for (std::int64_t i = 0; i < frequencies; ++i) {
-      const std::int64_t first = interleaved ? 2 * i : i;
-      const std::int64_t second = interleaved ? 2 * i + 1 : frequencies + i;
-      const double angle = angles.next(row, static_cast<std::size_t>(i));
+      const double angle = next(i);
       const float sine = kept(std::sin(angle), embedding.scale, used);
       const float cosine = kept(std::cos(angle), embedding.scale, used);
-      rows(t, first) = embedding.cos_first ? cosine : sine;
-      if (second < width) rows(t, second) = embedding.cos_first ? sine : cosine;
+      rows(t, step * i) = embedding.cos_first ? cosine : sine;
+      if (step * i + behind < width) rows(t, step * i + behind) = embedding.cos_first ? sine : cosine;
     }
   }
 }

@@ -27,6 +27,19 @@ TEST(BlocksKernel, KnowsTheTypesOfDequantize) {
   EXPECT_EQ(testing::block_types().size(), 13U);
 }
 
+// One row, read as a lookup of id 0.
+void read_row(const std::uint8_t* row, GgmlType type, std::int64_t count, float scale, float* out) {
+  const std::int64_t id = 0;
+  kernels::read_blocks({.table = reinterpret_cast<const std::byte*>(row),
+                        .ids = &id,
+                        .tokens = 1,
+                        .ids_left = 1,
+                        .width = count,
+                        .scale = scale,
+                        .out = out},
+                       type);
+}
+
 // Any bytes: scales that are infinite, NaN, zero, subnormal or negative, and every whole number.
 TEST(BlocksKernel, ReadsTheBitsOfDequantize) {
   for (const GgmlType type : testing::block_types()) {
@@ -44,8 +57,8 @@ TEST(BlocksKernel, ReadsTheBitsOfDequantize) {
         Guarded<float> scaled(expected.size());
         Guarded<float> added(expected.size());
         for (std::size_t i = 0; i < expected.size(); ++i) added.set(i, 0.3F);
-        kernels::read_blocks(row.data(), type, count, 1, plain.data());
-        kernels::read_blocks(row.data(), type, count, 11.313708F, scaled.data());
+        read_row(row.data(), type, count, 1, plain.data());
+        read_row(row.data(), type, count, 11.313708F, scaled.data());
         kernels::add_blocks(row.data(), type, count, added.data());
         plain.check();
         scaled.check();

@@ -16,13 +16,26 @@ namespace {
 using testing::Exact;
 using testing::Guarded;
 
+// One row, read as a lookup of id 0.
+void read_row(const void* row, DType dtype, std::int64_t count, float scale, float* out) {
+  const std::int64_t id = 0;
+  kernels::read_rows({.table = static_cast<const std::byte*>(row),
+                      .ids = &id,
+                      .tokens = 1,
+                      .ids_left = 1,
+                      .width = count,
+                      .scale = scale,
+                      .out = out},
+                     dtype);
+}
+
 template <class T>
 void every_pattern_reads_exactly() {
   std::vector<T> row(65536);
   for (std::uint32_t i = 0; i < 65536; ++i) row[i].bits = static_cast<std::uint16_t>(i);
   testing::on_every_target([&] {
     std::vector<float> out(row.size());
-    kernels::read_row(row.data(), DTypeOf<T>::value, 65536, 1, out.data());
+    read_row(row.data(), DTypeOf<T>::value, 65536, 1, out.data());
     for (std::size_t i = 0; i < row.size(); ++i) {
       const float expected = f32_from(row[i]);
       if (std::isnan(expected)) {
@@ -100,7 +113,7 @@ void every_size() {
       Guarded<float> added(n);
       Guarded<T> written(n, 1);
       for (std::size_t i = 0; i < n; ++i) added.set(i, x.get(i));
-      kernels::read_row(row.data(), DTypeOf<T>::value, count, 11.313708f, read.data());
+      read_row(row.data(), DTypeOf<T>::value, count, 11.313708f, read.data());
       kernels::add_row(row.data(), DTypeOf<T>::value, count, added.data());
       kernels::write_row(x.data(), count, written.data(), DTypeOf<T>::value);
       read.check();

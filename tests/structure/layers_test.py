@@ -49,7 +49,7 @@ OWNERS: dict[str, str] = {
 }
 THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "formats": ("nlohmann/", "fmt/"),
-    "positions": ("fmt/",),
+    "positions": ("fmt/", "hwy/"),
     "kernels": ("hwy/",),
     "trace": ("fmt/", "nlohmann/"),
     "text": ("fmt/", "nlohmann/", "sentencepiece_processor.h"),
