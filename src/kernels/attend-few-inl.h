@@ -7,8 +7,9 @@
 //   weights P[slot][row] = e^(S - maximum)     in place, a vector holds kLanes / 4 slots
 //   values  O[row] += P[slot][row] V[slot]     tile of 4 rows x kColumns vectors in registers
 //
-// A single row is kept as [slot]. While the scores of a tile are summed, its values and keys ahead are asked
-// for. Whole numbers of an i8 cache are turned into f32 exactly; their scales go to scores and weights.
+// A single row is kept as [slot]. While the scores of a chunk are summed, its values are asked for, and while
+// its values are summed, the keys of the next one. Whole numbers of an i8 cache are turned into f32 exactly;
+// their scales go to scores and weights.
 #if defined(LOCANT_KERNELS_ATTEND_FEW_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCANT_KERNELS_ATTEND_FEW_INL_H_
 #undef LOCANT_KERNELS_ATTEND_FEW_INL_H_
@@ -30,7 +31,6 @@ inline constexpr std::int64_t kFewRows = 11;
 inline constexpr std::int64_t kFewPadded = 12;
 inline constexpr std::int64_t kFewSlots = 128;    // of a chunk, at most
 inline constexpr std::int64_t kFewBytes = 16384;  // of a chunk of values
-inline constexpr std::int64_t kAhead = 16;        // slots between a key in use and a key asked for
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
 inline constexpr int kSlots = 4;
 inline constexpr int kColumns = 4;
@@ -70,12 +70,13 @@ struct FewChunk {
   std::int64_t count;
 };
 
-// Asks for the bytes of `slots` rows of a cache from `slot` on, as far as the span goes.
-HWY_INLINE void fetch_slots(const AttendBlock& b, const void* cache, std::int64_t row_bytes,
-                            std::int64_t slot, std::int64_t slots) {
-  const auto* bytes = static_cast<const std::uint8_t*>(cache);
-  const std::int64_t end = HWY_MIN(slot + slots, b.slot_end) * row_bytes;
-  for (std::int64_t at = slot * row_bytes; at < end; at += 64) hwy::Prefetch(bytes + at);
+// Asks for `bytes` bytes from `from` on, a line at a time; they may lie beyond what is the caller's.
+HWY_INLINE void fetch(std::uintptr_t from, std::int64_t bytes) {
+  for (std::int64_t at = 0; at < bytes; at += 64)
+    hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(from + index(at)));
+}
+HWY_INLINE std::uintptr_t place_of(const void* cache, std::int64_t offset) {
+  return reinterpret_cast<std::uintptr_t>(cache) + index(offset);
 }
 
 template <int Rows, int Slots, class T>
@@ -119,12 +120,8 @@ HWY_INLINE void few_scores(const Group& g, const FewChunk<T>& chunk) {
   const float* q[Rows];
   for (int r = 0; r < Rows; ++r) q[r] = g.s.q + (g.row + r) * g.q_stride;
   const auto value_bytes = b.value_width * static_cast<std::int64_t>(size_of(b.value_dtype));
-  const std::int64_t key_bytes = b.key_width * static_cast<std::int64_t>(sizeof(T));
   for (std::int64_t j = 0; j < chunk.count; j += kCount) {
-    if (g.row == 0) {
-      fetch_slots(b, b.values, value_bytes, chunk.begin + j, kCount);
-      fetch_slots(b, b.keys, key_bytes, chunk.begin + j + kAhead, kCount);
-    }
+    if (g.row == 0) fetch(place_of(b.values, (chunk.begin + j) * value_bytes), kCount * value_bytes);
     const T* k[kCount];
     for (std::int64_t n = 0; n < kCount; ++n)
       k[n] = chunk.keys + HWY_MIN(j + n, chunk.count - 1) * b.key_width;
@@ -218,13 +215,17 @@ HWY_INLINE void soften_few(const Group& g, std::int64_t rows, std::int64_t count
 // the last one `live` wide where it is not whole.
 template <int Rows, int Vectors, class T>
 HWY_INLINE void value_tile(const Group& g, const float* weights, const T* values, std::int64_t slots,
-                           std::size_t live, float* out) {
+                           std::size_t live, std::uintptr_t next, float* out) {
   const F d;
   V acc[Rows][Vectors];
   for (int r = 0; r < Rows; ++r) {
     for (int v = 0; v < Vectors; ++v) acc[r][v] = hn::Zero(d);
   }
+  constexpr auto kBytes = static_cast<std::int64_t>(Vectors * kLanes * sizeof(T));
+  const std::size_t row_bytes = index(g.b.value_width) * sizeof(T);
   for (std::int64_t j = 0; j < slots; ++j, values += g.b.value_width, weights += g.pitch) {
+    fetch(next, kBytes);
+    next += row_bytes;
     V x[Vectors];
     for (int v = 0; v < Vectors; ++v)
       x[v] = live == 0 ? load(d, values + v * kStep) : load_n(d, values + v * kStep, live);
@@ -241,37 +242,43 @@ HWY_INLINE void value_tile(const Group& g, const float* weights, const T* values
   }
 }
 
-// Rows row + r ... of a group over slots first .. end of a chunk of values.
+// Rows row + r ... of a group over slots first .. end of a chunk of values; `next` is what is asked for
+// beside them, as much as there are values.
 template <int Rows, class T>
 HWY_NOINLINE void add_values(const Group& g, std::int64_t r, const T* values, std::int64_t first,
-                             std::int64_t end) {
+                             std::int64_t end, std::uintptr_t next) {
   if (end <= first) return;
   const std::int64_t width = g.b.value_width;
   const float* weights = g.weights + first * g.pitch + r;
   float* out = g.s.out + (g.row + r) * g.o_stride;
   values += first * width;
+  const std::int64_t slots = end - first;
+  const auto ahead = [&](std::int64_t c) HWY_ATTR { return next + index(c) * sizeof(T); };
   std::int64_t c = 0;
   for (; c + kColumns * kStep <= width; c += kColumns * kStep)
-    value_tile<Rows, kColumns>(g, weights, values + c, end - first, 0, out + c);
-  for (; c + kStep <= width; c += kStep) value_tile<Rows, 1>(g, weights, values + c, end - first, 0, out + c);
-  if (c < width) value_tile<Rows, 1>(g, weights, values + c, end - first, index(width - c), out + c);
+    value_tile<Rows, kColumns>(g, weights, values + c, slots, 0, ahead(c), out + c);
+  for (; c + kStep <= width; c += kStep)
+    value_tile<Rows, 1>(g, weights, values + c, slots, 0, ahead(c), out + c);
+  if (c < width) value_tile<Rows, 1>(g, weights, values + c, slots, index(width - c), ahead(c), out + c);
 }
 
 template <int Rows, class T>
 HWY_INLINE void few_values(const Group& g, const T* values, std::int64_t begin, std::int64_t count) {
   const Seen seen = seen_of(g.b, g.row, g.row + Rows - 1, begin, count);
   values += begin * g.b.value_width;
-  add_values<Rows>(g, 0, values, seen.full_first, seen.full_end);
+  const auto key_bytes = g.b.key_width * static_cast<std::int64_t>(size_of(g.b.key_dtype));
+  const std::uintptr_t next = place_of(g.b.keys, (begin + count) * key_bytes);
+  add_values<Rows>(g, 0, values, seen.full_first, seen.full_end, next);
   if constexpr (Rows > 1) {
     if (seen.full_first == seen.first && seen.full_end == seen.end) return;
     for (std::int64_t r = 0; r < Rows; ++r) {
       const Seen own = seen_of(g.b, g.row + r, g.row + r, begin, count);
       if (seen.full_end <= seen.full_first) {
-        add_values<1>(g, r, values, own.first, own.end);
+        add_values<1>(g, r, values, own.first, own.end, next);
         continue;
       }
-      add_values<1>(g, r, values, own.first, seen.full_first);
-      add_values<1>(g, r, values, seen.full_end, own.end);
+      add_values<1>(g, r, values, own.first, seen.full_first, next);
+      add_values<1>(g, r, values, seen.full_end, own.end, next);
     }
   }
 }
