@@ -49,6 +49,9 @@ struct FewScratch {
   HWY_ALIGN float sum[3][kLanes];        // in parts
   HWY_ALIGN float slope[3][kLanes];
   HWY_ALIGN float position[3][kLanes];
+  HWY_ALIGN float reach[3][kLanes];
+  HWY_ALIGN float left[3][kLanes];
+  bool far[3];  // the group leaves the tile out
 };
 
 // Up to four rows.
@@ -315,6 +318,13 @@ HWY_INLINE void take_few(const Group& g, std::int64_t rows) {
     g.s.slope[g.index][i] = b.slopes[head_of(b, r) * b.slope_stride];
     // Positions are counted from the block's first query, so that f32 holds their differences to 2^24.
     g.s.position[g.index][i] = static_cast<float>(position_of(b, r) - position_of(b, 0));
+    g.s.left[g.index][i] = kLeave;
+  }
+  if (b.norms != nullptr) {
+    for (std::int64_t i = 0; i < kStep; ++i)
+      g.s.reach[g.index][i] = i < rows      ? reach_of(b, g.row + i)
+                              : i < g.pitch ? 0.0f
+                                            : g.s.reach[g.index][i - g.pitch];
   }
 }
 
@@ -350,6 +360,16 @@ HWY_INLINE void place_slots(const AttendBlock& b, FewScratch& s, std::int64_t pi
   }
 }
 
+HWY_INLINE bool is_far(const Group& g, const Tile& tile) {
+  const F d;
+  V left = hn::Load(d, g.s.left[g.index]);
+  const auto far = too_far(tile, hn::Load(d, g.s.reach[g.index]), hn::Load(d, g.s.slope[g.index]),
+                           hn::Load(d, g.s.position[g.index]), hn::Load(d, g.s.maximum[g.index]), left);
+  if (!hn::AllTrue(d, far)) return false;
+  hn::Store(left, d, g.s.left[g.index]);
+  return true;
+}
+
 HWY_NOINLINE void attend_few(const AttendBlock& b) {
   FewScratch s;
   const std::int64_t pitch = b.rows == 1 ? 1 : 4;
@@ -377,28 +397,46 @@ HWY_NOINLINE void attend_few(const AttendBlock& b) {
     write_scores(b, r, b.slot_begin, b.slot_begin + HWY_MIN(all.first, all.end), none, nullptr, 0);
     write_scores(b, r, b.slot_begin + all.end, b.slot_end, none, nullptr, 0);
   }
-  for (std::int64_t at = all.first; at < all.end; at += slots) {
-    const std::int64_t begin = b.slot_begin + at;
-    const std::int64_t count = HWY_MIN(slots, all.end - at);
+  const auto visit = [&](std::int64_t begin, std::int64_t count) HWY_ATTR {
     if (b.slopes != nullptr) place_slots(b, s, pitch, begin, count);
+    const auto each_near = [&](auto call) HWY_ATTR {
+      each_group([&](const Group& g, std::int64_t rows) HWY_ATTR {
+        if (!s.far[g.index]) call(g, rows);
+      });
+    };
     by_dtype(b.key_dtype, b.keys, [&](const auto* keys) HWY_ATTR {
       const FewChunk<std::remove_const_t<std::remove_pointer_t<decltype(keys)> > > chunk{
           keys + begin * b.key_width, begin, count};
-      each_group([&](const Group& g, std::int64_t rows) HWY_ATTR {
+      each_near([&](const Group& g, std::int64_t rows) HWY_ATTR {
         // A row left over beside others lies as two do, beside zeros.
         by_rows(pitch == 1 ? 1 : HWY_MAX(rows, std::int64_t{2}),
                 [&](auto n) HWY_ATTR { few_scores<decltype(n)::value>(g, chunk); });
       });
     });
-    each_group([&](const Group& g, std::int64_t rows) HWY_ATTR {
+    each_near([&](const Group& g, std::int64_t rows) HWY_ATTR {
       finish_few(g, rows, begin, count);
       soften_few(g, rows, count);
       if (b.value_scales != nullptr) scale_slots(g, b.value_scales + begin, count);
     });
     by_dtype(b.value_dtype, b.values, [&](const auto* values) HWY_ATTR {
-      each_group([&](const Group& g, std::int64_t rows) HWY_ATTR {
+      each_near([&](const Group& g, std::int64_t rows) HWY_ATTR {
         by_rows(rows, [&](auto n) HWY_ATTR { few_values<decltype(n)::value>(g, values, begin, count); });
       });
+    });
+  };
+  for (bool& far : s.far) far = false;
+  if (b.norms == nullptr) {
+    for (std::int64_t at = all.first; at < all.end; at += slots)
+      visit(b.slot_begin + at, HWY_MIN(slots, all.end - at));
+  } else {
+    each_tile(b, all, [&](std::int64_t begin, std::int64_t count) HWY_ATTR {
+      const Tile tile = tile_of(b, begin, count);
+      bool far = true;
+      each_group([&](const Group& g, std::int64_t /*rows*/) HWY_ATTR {
+        s.far[g.index] = is_far(g, tile);
+        far = far && s.far[g.index];
+      });
+      if (!far) visit(begin, count);
     });
   }
   each_group([&](const Group& g, std::int64_t rows) HWY_ATTR { give_few(g, rows); });

@@ -8,6 +8,7 @@
 #define LOCANT_KERNELS_ATTEND_INL_H_
 #endif
 
+#include <cmath>
 #include <limits>
 
 #include "kernels/attend.h"
@@ -102,6 +103,104 @@ HWY_INLINE void add_tables(const AttendBlock& b, std::int64_t r, std::int64_t be
   if (b.bias != nullptr) {
     const float* bias = b.bias + head_of(b, r) * b.bias_head + token_of(b, r) * b.bias_token + begin;
     for (std::int64_t i = first; i < end; ++i) row[i * stride] += bias[i];
+  }
+}
+
+// ---- tiles that are too far to count
+//
+// Slopes make what a far key can weigh small: its score is at most u = |scale q| norm - slope distance, with
+// the tile's bound of norms and its least distance. A row's maximum m so far is a score (or a sink) of the
+// row itself, so the sum Z of its weights is at least e^m when all is done, and a tile of kAttendTile slots
+// adds at most kAttendTile e^(u - m) of Z. Each row may leave out kLeave = 2^-25 of Z in all, a tile an
+// eighth of what is left of that, and a tile is passed over when it may be for every row of a group. What is
+// left out moves a mean of values by at most twice its share of the weights times max |v|: 2^-24 max |v|,
+// however long the cache. Of spans, each keeps the bound against its own Z, which add up to Z. Tiles go from
+// the last slot to the first, near to far under a causal mask; the bound holds in any order. What is no
+// number (a norm, a query, a maximum) compares as not small, a negative slope makes its row's reach NaN:
+// never passed over.
+
+inline constexpr float kLeave = 0x1p-25f;
+
+struct Tile {
+  float norm;
+  float low;  // positions of its slots, from the block's first query on
+  float high;
+};
+
+HWY_INLINE Tile tile_of(const AttendBlock& b, std::int64_t begin, std::int64_t count) {
+  const std::int64_t* at = b.key_positions + begin * b.key_position_stride;
+  std::int64_t low = at[0];
+  std::int64_t high = at[0];
+  std::int64_t j = 1;
+  if (b.key_position_stride == 1) {
+    const hn::ScalableTag<std::int64_t> d64;
+    constexpr auto kWide = static_cast<std::int64_t>(hn::MaxLanes(d64));
+    if (count >= kWide) {
+      auto least = hn::LoadU(d64, at);
+      auto most = least;
+      for (j = kWide; j + kWide <= count; j += kWide) {
+        const auto next = hn::LoadU(d64, at + j);
+        least = hn::Min(least, next);
+        most = hn::Max(most, next);
+      }
+      std::int64_t lanes[2][kWide];
+      hn::StoreU(least, d64, lanes[0]);
+      hn::StoreU(most, d64, lanes[1]);
+      for (std::int64_t i = 0; i < kWide; ++i) {
+        low = HWY_MIN(low, lanes[0][i]);
+        high = HWY_MAX(high, lanes[1][i]);
+      }
+    }
+  }
+  for (; j < count; ++j) {
+    const std::int64_t next = at[j * b.key_position_stride];
+    low = HWY_MIN(low, next);
+    high = HWY_MAX(high, next);
+  }
+  const std::int64_t base = position_of(b, 0);
+  return {b.norms[begin / kAttendTile], static_cast<float>(low - base), static_cast<float>(high - base)};
+}
+
+// |q| of a scaled query, rounded up; NaN under a negative slope.
+HWY_INLINE float reach_of(const AttendBlock& b, std::int64_t r) {
+  const float* q = b.q + token_of(b, r) * b.q_token + head_of(b, r) * b.q_head;
+  if (!(b.slopes[head_of(b, r) * b.slope_stride] >= 0)) return std::numeric_limits<float>::quiet_NaN();
+  double sum = 0;
+  for (std::int64_t i = 0; i < b.key_width; ++i) {
+    const double x = static_cast<double>(b.scale) * static_cast<double>(q[i]);
+    sum += x * x;
+  }
+  // Above the rounding of a product of a width up to kAttendWidth.
+  return static_cast<float>(std::sqrt(sum) * 1.0002);
+}
+
+// Rows that may leave the tile out, and what each then has left.
+HWY_INLINE hn::Mask<F> too_far(const Tile& tile, V reach, V slope, V position, V maximum, V& left) {
+  const F d;
+  const V low = hn::Sub(hn::Set(d, tile.low), position);
+  const V high = hn::Sub(position, hn::Set(d, tile.high));
+  const V distance = hn::Max(hn::Max(low, high), hn::Zero(d));
+  const V most = hn::Mul(reach, hn::Set(d, tile.norm));
+  const V away = hn::Mul(slope, distance);
+  const V sizes = hn::Add(hn::Add(hn::Abs(most), away), hn::Abs(maximum));
+  // Rounded up by more than the rounding of these sums.
+  const V x = hn::MulAdd(sizes, hn::Set(d, 0x1p-20f), hn::Sub(hn::Sub(most, away), maximum));
+  const V weight = hn::Add(exp_down(d, hn::Min(x, hn::Zero(d))), hn::Set(d, 0x1p-100f));
+  const V share = hn::Mul(weight, hn::Set(d, 1.001f * static_cast<float>(kAttendTile)));
+  const auto small = hn::And(hn::Le(x, hn::Zero(d)), hn::Le(share, hn::Mul(left, hn::Set(d, 0.125f))));
+  left = hn::Sub(left, share);
+  return small;
+}
+
+// Tiles of what is seen of a span, from the last to the first.
+template <class Call>
+HWY_INLINE void each_tile(const AttendBlock& b, const Seen& all, Call call) {
+  std::int64_t end = b.slot_begin + all.end;
+  const std::int64_t first = b.slot_begin + all.first;
+  while (end > first) {
+    const std::int64_t begin = HWY_MAX(first, (end - 1) / kAttendTile * kAttendTile);
+    call(begin, end - begin);
+    end = begin;
   }
 }
 

@@ -46,10 +46,13 @@ struct PanelScratch {
   HWY_ALIGN float sum[kAttendRows + kPanelRows];
   HWY_ALIGN float slope[kAttendRows + kPanelRows];
   HWY_ALIGN float position[kAttendRows + kPanelRows];
+  HWY_ALIGN float reach[kAttendRows + kPanelRows];
+  HWY_ALIGN float left[kAttendRows + kPanelRows];
   HWY_ALIGN float shrink[kPanelRows];
   HWY_ALIGN float first[kPanelRows];  // slots of the chunk that a row sees
   HWY_ALIGN float end[kPanelRows];
-  float slots[kPanelSlots];  // their positions
+  float slots[kPanelSlots];                // their positions
+  bool far[kAttendRows / kPanelRows + 1];  // the panel leaves the tile out
 };
 
 // A chunk of slots as every panel reads it.
@@ -296,6 +299,8 @@ HWY_INLINE void take_panel(const AttendBlock& b, PanelScratch& s, std::int64_t r
     s.slope[r] = b.slopes[head_of(b, own) * b.slope_stride];
     // Positions are counted from the block's first query, so that f32 holds their differences to 2^24.
     s.position[r] = static_cast<float>(position_of(b, own) - position_of(b, 0));
+    if (b.norms != nullptr) s.reach[r] = reach_of(b, own);
+    s.left[r] = kLeave;
   }
 }
 
@@ -397,6 +402,21 @@ HWY_INLINE void visit(const AttendBlock& b, PanelScratch& s, const Chunk& chunk,
   add_chunk<Vectors>(panel, chunk);
 }
 
+template <int Vectors>
+HWY_INLINE bool is_far(PanelScratch& s, std::int64_t row, const Tile& tile) {
+  const F d;
+  V left[Vectors];
+  for (int v = 0; v < Vectors; ++v) {
+    const std::int64_t r = row + v * kStep;
+    left[v] = hn::Load(d, s.left + r);
+    const auto far = too_far(tile, hn::Load(d, s.reach + r), hn::Load(d, s.slope + r),
+                             hn::Load(d, s.position + r), hn::Load(d, s.maximum + r), left[v]);
+    if (!hn::AllTrue(d, far)) return false;
+  }
+  for (int v = 0; v < Vectors; ++v) hn::Store(left[v], d, s.left + row + v * kStep);
+  return true;
+}
+
 HWY_NOINLINE void attend_panels(const AttendBlock& b) {
   PanelScratch s;
   const std::int64_t room = kPanelFloats / HWY_MAX(b.key_width, b.value_width);
@@ -415,19 +435,35 @@ HWY_NOINLINE void attend_panels(const AttendBlock& b) {
     write_scores(b, r, b.slot_begin, b.slot_begin + HWY_MIN(all.first, all.end), none, nullptr, 0);
     write_scores(b, r, b.slot_begin + all.end, b.slot_end, none, nullptr, 0);
   }
-  for (std::int64_t at = all.first; at < all.end; at += slots) {
-    Chunk chunk{b.slot_begin + at, HWY_MIN(slots, all.end - at), nullptr, nullptr};
-    chunk.keys = as_floats(b.key_dtype, b.keys, b.key_scales, b.key_width, chunk.begin, chunk.count, s.keys);
-    chunk.values =
-        as_floats(b.value_dtype, b.values, b.value_scales, b.value_width, chunk.begin, chunk.count, s.values);
+  const auto visit_all = [&](std::int64_t begin, std::int64_t count) HWY_ATTR {
+    Chunk chunk{begin, count, nullptr, nullptr};
+    chunk.keys = as_floats(b.key_dtype, b.keys, b.key_scales, b.key_width, begin, count, s.keys);
+    chunk.values = as_floats(b.value_dtype, b.values, b.value_scales, b.value_width, begin, count, s.values);
     if (b.slopes != nullptr) {
-      for (std::int64_t j = 0; j < chunk.count; ++j) {
-        s.slots[j] = static_cast<float>(b.key_positions[(chunk.begin + j) * b.key_position_stride] -
-                                        position_of(b, 0));
+      for (std::int64_t j = 0; j < count; ++j) {
+        s.slots[j] =
+            static_cast<float>(b.key_positions[(begin + j) * b.key_position_stride] - position_of(b, 0));
       }
     }
-    each_panel([&](std::int64_t row, auto vectors)
-                   HWY_ATTR { visit<decltype(vectors)::value>(b, s, chunk, row); });
+    each_panel([&](std::int64_t row, auto vectors) HWY_ATTR {
+      if (!s.far[row / kPanelRows]) visit<decltype(vectors)::value>(b, s, chunk, row);
+    });
+  };
+  for (bool& far : s.far) far = false;
+  if (b.norms == nullptr) {
+    for (std::int64_t at = all.first; at < all.end; at += slots)
+      visit_all(b.slot_begin + at, HWY_MIN(slots, all.end - at));
+  } else {
+    each_tile(b, all, [&](std::int64_t begin, std::int64_t count) HWY_ATTR {
+      const Tile tile = tile_of(b, begin, count);
+      bool far = true;
+      each_panel([&](std::int64_t row, auto vectors) HWY_ATTR {
+        bool& own = s.far[row / kPanelRows];
+        own = is_far<decltype(vectors)::value>(s, row, tile);
+        far = far && own;
+      });
+      for (; !far && count > 0; begin += slots, count -= slots) visit_all(begin, HWY_MIN(slots, count));
+    });
   }
   each_panel([&](std::int64_t row, auto vectors)
                  HWY_ATTR { give_panel(b, s, row, decltype(vectors)::value * kStep); });

@@ -14,6 +14,9 @@ inline constexpr std::int64_t kAttendWidth = 1024;
 /// Spans of slots are multiples of this.
 inline constexpr std::int64_t kAttendSpan = 1024;
 
+/// Slots that share a bound of their norms.
+inline constexpr std::int64_t kAttendTile = 64;
+
 /// Floats that the queries of one block may take, and its rows.
 inline constexpr std::int64_t kAttendFloats = 24576;
 inline constexpr std::int64_t kAttendRows = 192;
@@ -73,6 +76,9 @@ struct AttendBlock {
   std::int64_t sink_stride = 0;
   const float* slopes = nullptr;  ///< [group] or null
   std::int64_t slope_stride = 0;
+  /// [slots / kAttendTile]: bounds of the keys' 2-norms, or null. With slopes, tiles that are proven to be
+  /// too small to count are passed over; no tables, biases or scores then.
+  const float* norms = nullptr;
   const float* relative = nullptr;  ///< [group, columns] or null; ends serve what is beyond
   std::int64_t relative_head = 0;
   std::int64_t relative_columns = 0;

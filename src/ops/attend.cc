@@ -37,6 +37,8 @@ struct Cut {
   [[nodiscard]] std::int64_t pieces(const AttendCall& call) const { return call.keys.heads * blocks * spans; }
 };
 
+static_assert(kernels::kAttendTile == kNormSlots);
+
 constexpr std::int64_t kEnoughPieces = 8;
 constexpr std::int64_t kFewestRows = 48;  // of a block, where blocks are made smaller for more pieces
 
@@ -105,9 +107,14 @@ kernels::AttendBlock block_of(const Piece& p) {
       .out = call.out.data_handle() + head * call.out.stride(1),
       .out_token = call.out.stride(0),
       .out_head = call.out.stride(1)};
+  if (call.keys.dtype == DType::i8) b.key_scales = call.keys.scales + kv_head * call.keys.capacity;
+  if (call.values.dtype == DType::i8) b.value_scales = call.values.scales + kv_head * call.values.capacity;
   if (!call.slopes.empty()) {
     b.slopes = call.slopes.data_handle() + head * call.slopes.stride(0);
     b.slope_stride = call.slopes.stride(0);
+    const bool plain = call.relative.empty() && call.bias.empty() && call.scores.data_handle() == nullptr;
+    if (plain && call.keys.norms != nullptr)
+      b.norms = call.keys.norms + kv_head * ceil_div(call.keys.capacity, kNormSlots);
   }
   if (!call.relative.empty()) {
     b.relative = call.relative.data_handle() + head * call.relative.stride(0);

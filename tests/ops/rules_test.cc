@@ -312,7 +312,15 @@ TEST_F(Rules, Store) {
             })),
             "store: x is [3,2,9], expected [tokens, kv_heads=2, width=8]");
   EXPECT_EQ(spec_error(with([](auto& c) { c.cache.dtype = DType::i8; })),
-            "store: cache is i8, expected f32, f16 or bf16");
+            "store: cache is i8 without scales, expected [heads=2, capacity=10]");
+  EXPECT_EQ(spec_error(with([](auto& c) { c.cache.dtype = DType::f64; })),
+            "store: cache is f64, expected f32, f16, bf16 or i8");
+  EXPECT_EQ(spec_error(with([&](auto& c) {
+              c.cache.dtype = DType::i8;
+              c.cache.scales = a.data() + 40;
+            })),
+            "store: x overlaps the cache");
+  EXPECT_EQ(spec_error(with([&](auto& c) { c.cache.norms = a.data() + 47; })), "store: x overlaps the cache");
   EXPECT_EQ(spec_error(with([](auto& c) { c.cache.heads = 0; })),
             "store: cache is [0,10,8], expected heads and a width above 0");
   EXPECT_EQ(spec_error(with([](auto& c) { c.cache.data = nullptr; })),
@@ -356,7 +364,7 @@ TEST_F(Rules, Attend) {
             "attend: 0 heads are no multiple of 2 kv heads");
   EXPECT_EQ(spec_error(with([](auto& c) { c.values.heads = 1; })), "attend: values hold 1 heads, keys 2");
   EXPECT_EQ(spec_error(with([](auto& c) { c.keys.dtype = DType::f64; })),
-            "attend: keys is f64, expected f32, f16 or bf16");
+            "attend: keys is f64, expected f32, f16, bf16 or i8");
   EXPECT_EQ(spec_error(with([](auto& c) { c.values.width = 1025; })),
             "attend: heads are 8 and 1025 wide, 1024 at most");
   EXPECT_EQ(spec_error(with([&](auto& c) {
