@@ -29,7 +29,8 @@ WeightStorage weight_storage(const std::string& word) {
 }
 
 DType cache_dtype(const std::string& word) {
-  require_one_of("run: --cache", word, {"f32", "f16", "bf16"});
+  require_one_of("run: --cache", word, {"f32", "f16", "bf16", "int8"});
+  if (word == "int8") return DType::i8;
   if (word == "f16") return DType::f16;
   return word == "bf16" ? DType::bf16 : DType::f32;
 }
@@ -176,7 +177,8 @@ RunOptions read_run_options(Args args) {
       ->type_name("NAME");
   arguments.value("--weights", weights, "weights in memory: as-stored, f32, f16 or bf16 (as-stored)")
       ->type_name("DTYPE");
-  arguments.value("--cache", cache, "keys and values in memory: f32, f16 or bf16 (f32)")->type_name("DTYPE");
+  arguments.value("--cache", cache, "keys and values in memory: f32, f16, bf16 or int8 (f32)")
+      ->type_name("DTYPE");
   arguments
       .value("--activations", activations, "arithmetic of products with blocks of a .gguf: f32 or int8 (f32)")
       ->type_name("KIND");

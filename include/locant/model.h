@@ -43,7 +43,7 @@ struct NonFinite {
 struct SessionOptions {
   std::int64_t rows = 1;      ///< B
   std::int64_t capacity = 0;  ///< tokens a row can hold
-  DType cache = DType::f32;   ///< f32, f16 or bf16
+  DType cache = DType::f32;   ///< f32, f16, bf16, or i8 with a scale for every key and value
 };
 
 /// Families that load() runs, sorted; families() knows more of them.

@@ -565,7 +565,7 @@ class LoadedModel:
     def open(self, capacity: int, *, rows: int | None = None, cache: str = 'f32') -> Session:
         """
         A session for up to `capacity` tokens a row; `rows` = B, else that of the first call (1 for a cache in
-        f16 or bf16). IndexError past a table's end.
+        f16, bf16 or int8). IndexError past a table's end.
         """
 
     def generate_rows(self, ids: Sequence[Sequence[int]], tokens: int, end_tokens: Sequence[int], *, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0, encoder_ids: Sequence[Sequence[int]] = []) -> list[list[int]]: ...

@@ -40,6 +40,10 @@ LoadedModel load(const std::string& path, const std::string& recipe, std::string
   return loaded;
 }
 
+DType cache_named(std::string_view name) {
+  return name == "int8" ? DType::i8 : dtype_named(name);
+}
+
 using Rows = std::vector<std::vector<std::int64_t>>;
 
 /// Rows one behind the other.
@@ -205,14 +209,14 @@ void bind_model(nb::module_& m) {
             if (!rows && cache == "f32")
               return Session{.session = l.model->open(capacity), .vocab = l.model->vocab()};
             return Session{.session = l.model->open_session(
-                               {.rows = rows.value_or(1), .capacity = capacity, .cache = dtype_named(cache)}),
+                               {.rows = rows.value_or(1), .capacity = capacity, .cache = cache_named(cache)}),
                            .vocab = l.model->vocab()};
           },
           nb::arg("capacity"), nb::kw_only(), nb::arg("rows").none() = nb::none(), nb::arg("cache") = "f32",
           nb::keep_alive<0, 1>(),
           "A session for up to `capacity` tokens a row; `rows` = B, else that of the first call (1 for a "
           "cache in\n"
-          "f16 or bf16). IndexError past a table's end.")
+          "f16, bf16 or int8). IndexError past a table's end.")
       .def(
           "generate_rows",
           [](const LoadedModel& l, const Rows& ids, std::int64_t tokens,

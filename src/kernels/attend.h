@@ -14,10 +14,16 @@ inline constexpr std::int64_t kAttendWidth = 1024;
 /// Spans of slots are multiples of this.
 inline constexpr std::int64_t kAttendSpan = 1024;
 
-/// Query rows of one block, at most; a multiple of 4.
+/// Slots that share a bound of their norms.
+inline constexpr std::int64_t kAttendTile = 64;
+
+/// Floats that the queries of one block may take, and its rows.
+inline constexpr std::int64_t kAttendFloats = 24576;
+inline constexpr std::int64_t kAttendRows = 192;
+
+/// Query rows of one block, at most; a multiple of 16.
 [[nodiscard]] constexpr std::int64_t attend_rows(std::int64_t key_width, std::int64_t value_width) noexcept {
-  const std::int64_t width = std::max<std::int64_t>(64, std::max(key_width, value_width));
-  return 8192 / ((width + 15) / 16 * 16) / 4 * 4;
+  return std::min(kAttendRows, kAttendFloats / std::max(key_width, value_width) / 16 * 16);
 }
 /// More slots than any cache has; sums of two of these stay in range.
 inline constexpr std::int64_t kAllSlots = std::int64_t{1} << 61;
@@ -51,9 +57,11 @@ struct AttendBlock {
   std::int64_t q_head = 0;
   const void* keys = nullptr;  ///< [slots, key_width]
   DType key_dtype = DType::f32;
+  const float* key_scales = nullptr;  ///< [slots], i8 only
   std::int64_t key_width = 0;
   const void* values = nullptr;  ///< [slots, value_width]
   DType value_dtype = DType::f32;
+  const float* value_scales = nullptr;  ///< [slots], i8 only
   std::int64_t value_width = 0;
   std::int64_t group = 1;
   std::int64_t first_row = 0;
@@ -68,6 +76,9 @@ struct AttendBlock {
   std::int64_t sink_stride = 0;
   const float* slopes = nullptr;  ///< [group] or null
   std::int64_t slope_stride = 0;
+  /// [slots / kAttendTile]: bounds of the keys' 2-norms, or null. With slopes, tiles that are proven to be
+  /// too small to count are passed over; no tables, biases or scores then.
+  const float* norms = nullptr;
   const float* relative = nullptr;  ///< [group, columns] or null; ends serve what is beyond
   std::int64_t relative_head = 0;
   std::int64_t relative_columns = 0;

@@ -142,8 +142,10 @@ std::unique_ptr<Session> Model::open_session(const SessionOptions& options) cons
     throw SpecError(fmt::format("run: a session must have at least one row and one token, got {} and {}",
                                 options.rows, options.capacity));
   }
-  if (options.cache != DType::f32 && options.cache != DType::f16 && options.cache != DType::bf16) {
-    throw SpecError(fmt::format("run: the cache must be f32, f16 or bf16, got {}", name_of(options.cache)));
+  if (options.cache != DType::f32 && options.cache != DType::f16 && options.cache != DType::bf16 &&
+      options.cache != DType::i8) {
+    throw SpecError(
+        fmt::format("run: the cache must be f32, f16, bf16 or i8, got {}", name_of(options.cache)));
   }
   if (const auto last = last_position(); last && options.capacity > *last + 1) {
     throw std::out_of_range(

@@ -91,7 +91,10 @@ CacheShape cache_shape(const Model::State& state, const StackModel& stack) noexc
           .heads = stack.kv_heads,
           .key_width = state.spec.head_dim,
           .value_width = state.value_width(),
-          .shared_by_layers = stack.is_bidirectional};
+          .shared_by_layers = stack.is_bidirectional,
+          .keeps_norms = std::any_of(stack.biases.begin(), stack.biases.end(), [](const KindBias& bias) {
+            return !bias.slopes.empty() && !bias.before_scale;
+          })};
 }
 
 std::optional<std::int64_t> first_non_finite(const SourceTensor& tensor) {

@@ -159,6 +159,13 @@ void TracePass::record_slots(std::string_view name, const Cache& cache, std::int
             ((segment.row * slots + slot_column(segment, s)) * tensor.heads + g) * tensor.width;
         const auto from =
             static_cast<std::size_t>((g * tensor.capacity + s) * tensor.width) * size_of(tensor.dtype);
+        if (tensor.dtype == DType::i8) {
+          const auto* const row = static_cast<const std::int8_t*>(tensor.data) + from;
+          const float scale = tensor.scales[g * tensor.capacity + s];
+          for (std::int64_t i = 0; i < tensor.width; ++i)
+            out[static_cast<std::size_t>(at + i)] = scale * static_cast<float>(row[i]);
+          continue;
+        }
         convert_row(static_cast<const std::byte*>(tensor.data) + from, tensor.dtype, out.data() + at,
                     DType::f32, tensor.width);
       }

@@ -37,10 +37,17 @@ struct Cut {
   [[nodiscard]] std::int64_t pieces(const AttendCall& call) const { return call.keys.heads * blocks * spans; }
 };
 
+static_assert(kernels::kAttendTile == kNormSlots);
+
+constexpr std::int64_t kEnoughPieces = 8;
+constexpr std::int64_t kFewestRows = 48;  // of a block, where blocks are made smaller for more pieces
+
 Cut cut(const AttendCall& call) {
   Cut c;
   c.rows = call.q.extent(0) * (call.q.extent(1) / call.keys.heads);
-  c.block_rows = kernels::attend_rows(call.keys.width, call.values.width);
+  const std::int64_t part = ceil_div(c.rows * call.keys.heads, kEnoughPieces);
+  c.block_rows = std::min(kernels::attend_rows(call.keys.width, call.values.width),
+                          std::max(kFewestRows, ceil_div(part, kFewestRows) * kFewestRows));
   c.blocks = ceil_div(c.rows, c.block_rows);
   c.mask = seen_of(call);
   c.first = c.mask.first(call.first_slot);
@@ -49,7 +56,6 @@ Cut cut(const AttendCall& call) {
   return c;
 }
 
-constexpr std::int64_t kEnoughPieces = 8;
 constexpr std::int64_t kPartialFloats = 24576;
 
 // Cuts the slots so that a call alone gives enough pieces, as far as the parts fit `room` floats.
@@ -101,9 +107,14 @@ kernels::AttendBlock block_of(const Piece& p) {
       .out = call.out.data_handle() + head * call.out.stride(1),
       .out_token = call.out.stride(0),
       .out_head = call.out.stride(1)};
+  if (call.keys.dtype == DType::i8) b.key_scales = call.keys.scales + kv_head * call.keys.capacity;
+  if (call.values.dtype == DType::i8) b.value_scales = call.values.scales + kv_head * call.values.capacity;
   if (!call.slopes.empty()) {
     b.slopes = call.slopes.data_handle() + head * call.slopes.stride(0);
     b.slope_stride = call.slopes.stride(0);
+    const bool plain = call.relative.empty() && call.bias.empty() && call.scores.data_handle() == nullptr;
+    if (plain && call.keys.norms != nullptr)
+      b.norms = call.keys.norms + kv_head * ceil_div(call.keys.capacity, kNormSlots);
   }
   if (!call.relative.empty()) {
     b.relative = call.relative.data_handle() + head * call.relative.stride(0);

@@ -18,6 +18,9 @@ void check_attend(const AttendCall& call);
 
 [[nodiscard]] std::byte* head_of(const CacheTensor& cache, std::int64_t head) noexcept;
 [[nodiscard]] check_ops::Extent extent_of_cache(const CacheTensor& cache) noexcept;
+/// Of an i8 cache, and of what keeps norms; empty otherwise.
+[[nodiscard]] check_ops::Extent extent_of_scales(const CacheTensor& cache) noexcept;
+[[nodiscard]] check_ops::Extent extent_of_norms(const CacheTensor& cache) noexcept;
 /// Slots that hold keys.
 [[nodiscard]] std::int64_t slots_of(const AttendCall& call) noexcept;
 

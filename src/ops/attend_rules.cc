@@ -11,11 +11,14 @@ namespace locant::attend_ops {
 using namespace check_ops;
 
 void check_cache(std::string_view who, std::string_view name, const CacheTensor& c) {
-  if (!is_storable(c.dtype)) fail("{}: {} is {}, expected f32, f16 or bf16", who, name, name_of(c.dtype));
+  if (!is_storable(c.dtype) && c.dtype != DType::i8)
+    fail("{}: {} is {}, expected f32, f16, bf16 or i8", who, name, name_of(c.dtype));
   if (c.heads <= 0 || c.capacity < 0 || c.width <= 0)
     fail("{}: {} is [{},{},{}], expected heads and a width above 0", who, name, c.heads, c.capacity, c.width);
   if (c.capacity != 0 && c.data == nullptr)
     fail("{}: {} is [{},{},{}] without data", who, name, c.heads, c.capacity, c.width);
+  if (c.dtype == DType::i8 && c.capacity != 0 && c.scales == nullptr)
+    fail("{}: {} is i8 without scales, expected [heads={}, capacity={}]", who, name, c.heads, c.capacity);
 }
 
 void check_slots(std::string_view who, std::int64_t first, std::int64_t count, std::int64_t capacity) {
@@ -28,6 +31,16 @@ void check_slots(std::string_view who, std::int64_t first, std::int64_t count, s
 std::byte* head_of(const CacheTensor& c, std::int64_t head) noexcept {
   return static_cast<std::byte*>(c.data) +
          head * c.capacity * c.width * static_cast<std::int64_t>(size_of(c.dtype));
+}
+
+Extent extent_of_scales(const CacheTensor& c) noexcept {
+  if (c.dtype != DType::i8) return {};
+  return extent_of(View<const float, 1>(c.scales, {c.heads * c.capacity}));
+}
+
+Extent extent_of_norms(const CacheTensor& c) noexcept {
+  if (c.norms == nullptr) return {};
+  return extent_of(View<const float, 1>(c.norms, {c.heads * ceil_div(c.capacity, kNormSlots)}));
 }
 
 Extent extent_of_cache(const CacheTensor& c) noexcept {
@@ -120,6 +133,10 @@ void check_apart(const AttendCall& call, std::string_view name, const Extent& wr
   if (overlap(extent_of(call.slopes), written)) fail("attend: {} overlaps slopes", name);
   if (overlap(extent_of(call.relative), written)) fail("attend: {} overlaps relative", name);
   if (overlap(extent_of(call.bias), written)) fail("attend: {} overlaps bias", name);
+  for (const CacheTensor* cache : {&call.keys, &call.values}) {
+    if (overlap(extent_of_scales(*cache), written)) fail("attend: {} overlaps the scales of the cache", name);
+    if (overlap(extent_of_norms(*cache), written)) fail("attend: {} overlaps the norms of the cache", name);
+  }
 }
 
 }  // namespace

@@ -364,7 +364,7 @@ TEST_F(Rules, Attend) {
             "attend: 0 heads are no multiple of 2 kv heads");
   EXPECT_EQ(spec_error(with([](auto& c) { c.values.heads = 1; })), "attend: values hold 1 heads, keys 2");
   EXPECT_EQ(spec_error(with([](auto& c) { c.keys.dtype = DType::f64; })),
-            "attend: keys is f64, expected f32, f16 or bf16");
+            "attend: keys is f64, expected f32, f16, bf16 or i8");
   EXPECT_EQ(spec_error(with([](auto& c) { c.values.width = 1025; })),
             "attend: heads are 8 and 1025 wide, 1024 at most");
   EXPECT_EQ(spec_error(with([&](auto& c) {
