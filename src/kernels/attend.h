@@ -14,10 +14,13 @@ inline constexpr std::int64_t kAttendWidth = 1024;
 /// Spans of slots are multiples of this.
 inline constexpr std::int64_t kAttendSpan = 1024;
 
-/// Query rows of one block, at most; a multiple of 4.
+/// Floats that the queries of one block may take, and its rows.
+inline constexpr std::int64_t kAttendFloats = 24576;
+inline constexpr std::int64_t kAttendRows = 192;
+
+/// Query rows of one block, at most; a multiple of 16.
 [[nodiscard]] constexpr std::int64_t attend_rows(std::int64_t key_width, std::int64_t value_width) noexcept {
-  const std::int64_t width = std::max<std::int64_t>(64, std::max(key_width, value_width));
-  return 8192 / ((width + 15) / 16 * 16) / 4 * 4;
+  return std::min(kAttendRows, kAttendFloats / std::max(key_width, value_width) / 16 * 16);
 }
 /// More slots than any cache has; sums of two of these stay in range.
 inline constexpr std::int64_t kAllSlots = std::int64_t{1} << 61;
@@ -51,9 +54,11 @@ struct AttendBlock {
   std::int64_t q_head = 0;
   const void* keys = nullptr;  ///< [slots, key_width]
   DType key_dtype = DType::f32;
+  const float* key_scales = nullptr;  ///< [slots], i8 only
   std::int64_t key_width = 0;
   const void* values = nullptr;  ///< [slots, value_width]
   DType value_dtype = DType::f32;
+  const float* value_scales = nullptr;  ///< [slots], i8 only
   std::int64_t value_width = 0;
   std::int64_t group = 1;
   std::int64_t first_row = 0;

@@ -105,6 +105,13 @@ HWY_INLINE VecOf<D> load(D d, const BFloat16* p) {
 }
 
 template <class D>
+HWY_INLINE VecOf<D> load(D d, const std::int8_t* p) {
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<std::int8_t, D> d8;
+  return hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, p)));
+}
+
+template <class D>
 HWY_INLINE void store(D d, VecOf<D> v, float* p) {
   hn::StoreU(v, d, p);
 }

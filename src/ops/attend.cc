@@ -37,10 +37,15 @@ struct Cut {
   [[nodiscard]] std::int64_t pieces(const AttendCall& call) const { return call.keys.heads * blocks * spans; }
 };
 
+constexpr std::int64_t kEnoughPieces = 8;
+constexpr std::int64_t kFewestRows = 48;  // of a block, where blocks are made smaller for more pieces
+
 Cut cut(const AttendCall& call) {
   Cut c;
   c.rows = call.q.extent(0) * (call.q.extent(1) / call.keys.heads);
-  c.block_rows = kernels::attend_rows(call.keys.width, call.values.width);
+  const std::int64_t part = ceil_div(c.rows * call.keys.heads, kEnoughPieces);
+  c.block_rows = std::min(kernels::attend_rows(call.keys.width, call.values.width),
+                          std::max(kFewestRows, ceil_div(part, kFewestRows) * kFewestRows));
   c.blocks = ceil_div(c.rows, c.block_rows);
   c.mask = seen_of(call);
   c.first = c.mask.first(call.first_slot);
@@ -49,7 +54,6 @@ Cut cut(const AttendCall& call) {
   return c;
 }
 
-constexpr std::int64_t kEnoughPieces = 8;
 constexpr std::int64_t kPartialFloats = 24576;
 
 // Cuts the slots so that a call alone gives enough pieces, as far as the parts fit `room` floats.
