@@ -371,8 +371,9 @@ HWY_INLINE const float* as_floats(DType dtype, const void* data, const float* sc
   return room;
 }
 
-template <int Vectors>
-HWY_INLINE void visit(const AttendBlock& b, PanelScratch& s, const Chunk& chunk, std::int64_t row) {
+// add(panel) where a row of the panel sees a slot of the chunk.
+template <int Vectors, class Add>
+HWY_INLINE void visit(const AttendBlock& b, PanelScratch& s, const Chunk& chunk, std::int64_t row, Add add) {
   const std::int64_t last = HWY_MIN(row + kRowsOf<Vectors>, b.rows) - 1;
   const Panel panel{b,
                     s,
@@ -394,10 +395,10 @@ HWY_INLINE void visit(const AttendBlock& b, PanelScratch& s, const Chunk& chunk,
       s.end[r] = static_cast<float>(sees.end);
     }
   }
-  add_chunk<Vectors>(panel, chunk);
+  add(panel);
 }
 
-HWY_NOINLINE void attend_panels(const AttendBlock& b) {
+inline HWY_NOINLINE void attend_panels(const AttendBlock& b) {
   PanelScratch s;
   const std::int64_t room = kPanelFloats / HWY_MAX(b.key_width, b.value_width);
   const std::int64_t slots = HWY_MIN(room / kTile * kTile, kPanelSlots);
@@ -426,8 +427,11 @@ HWY_NOINLINE void attend_panels(const AttendBlock& b) {
                                         position_of(b, 0));
       }
     }
-    each_panel([&](std::int64_t row, auto vectors)
-                   HWY_ATTR { visit<decltype(vectors)::value>(b, s, chunk, row); });
+    each_panel([&](std::int64_t row, auto vectors) HWY_ATTR {
+      constexpr int kVectors = decltype(vectors)::value;
+      visit<kVectors>(b, s, chunk, row,
+                      [&](const Panel& panel) HWY_ATTR { add_chunk<kVectors>(panel, chunk); });
+    });
   }
   each_panel([&](std::int64_t row, auto vectors)
                  HWY_ATTR { give_panel(b, s, row, decltype(vectors)::value * kStep); });
