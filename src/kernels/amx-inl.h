@@ -18,13 +18,13 @@
 #include "hwy/cache_control.h"
 #include "kernels/amx.h"
 #include "kernels/amx_tiles.h"
+#include "kernels/parts-inl.h"
 #include "kernels/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
 
 inline constexpr std::int64_t kAmxColumns = 512;
-inline constexpr std::int64_t kTileSide = 16;
 inline constexpr std::int64_t kTileColumns = 32;  // of bf16
 
 struct AmxScratch {
@@ -33,27 +33,6 @@ struct AmxScratch {
   HWY_ALIGN std::uint16_t w[2 * kTileSide][kAmxColumns];
   HWY_ALIGN float sums[kAmxRows][kProjectTokens];
 };
-
-// The bf16 whose sum x is, one in each lane's low half.
-template <int Parts>
-HWY_INLINE void split(V x, VecOf<hn::RebindToUnsigned<F>>* parts) {
-  const F d;
-  const hn::RebindToUnsigned<F> du;
-  if constexpr (Parts == 1) {
-    parts[0] = hn::And(hn::BitCast(du, to_bfloat_bits(d, x)), hn::Set(du, 0xFFFFu));
-  } else {
-    const auto keep = hn::Set(du, 0xFFFF0000u);
-    const auto finite = hn::Lt(hn::Abs(x), hn::Inf(d));
-    auto top = hn::And(hn::BitCast(du, x), keep);
-    // A NaN whose digits are all below keeps one.
-    top = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), hn::Or(top, hn::Set(du, 0x00400000u)), top);
-    parts[0] = hn::ShiftRight<16>(top);
-    const V rest = hn::IfThenElseZero(finite, hn::Sub(x, hn::BitCast(d, top)));
-    const auto middle = hn::And(hn::BitCast(du, rest), keep);
-    parts[1] = hn::ShiftRight<16>(middle);
-    parts[2] = hn::ShiftRight<16>(hn::BitCast(du, hn::Sub(rest, hn::BitCast(d, middle))));
-  }
-}
 
 // to[j][i] = pair j of row i.
 HWY_INLINE void turn_pairs(const std::uint16_t (*rows)[kAmxColumns], std::int64_t pairs,

@@ -376,8 +376,9 @@ HWY_INLINE const float* as_floats(DType dtype, const void* data, const float* sc
   return room;
 }
 
-template <int Vectors>
-HWY_INLINE void visit(const AttendBlock& b, PanelScratch& s, const Chunk& chunk, std::int64_t row) {
+// add(panel) where a row of the panel sees a slot of the chunk.
+template <int Vectors, class Add>
+HWY_INLINE void visit(const AttendBlock& b, PanelScratch& s, const Chunk& chunk, std::int64_t row, Add add) {
   const std::int64_t last = HWY_MIN(row + kRowsOf<Vectors>, b.rows) - 1;
   const Panel panel{b,
                     s,
@@ -399,7 +400,7 @@ HWY_INLINE void visit(const AttendBlock& b, PanelScratch& s, const Chunk& chunk,
       s.end[r] = static_cast<float>(sees.end);
     }
   }
-  add_chunk<Vectors>(panel, chunk);
+  add(panel);
 }
 
 template <int Vectors>
@@ -417,7 +418,7 @@ HWY_INLINE bool is_far(PanelScratch& s, std::int64_t row, const Tile& tile) {
   return true;
 }
 
-HWY_NOINLINE void attend_panels(const AttendBlock& b) {
+inline HWY_NOINLINE void attend_panels(const AttendBlock& b) {
   PanelScratch s;
   const std::int64_t room = kPanelFloats / HWY_MAX(b.key_width, b.value_width);
   const std::int64_t slots = HWY_MIN(room / kTile * kTile, kPanelSlots);
@@ -446,7 +447,10 @@ HWY_NOINLINE void attend_panels(const AttendBlock& b) {
       }
     }
     each_panel([&](std::int64_t row, auto vectors) HWY_ATTR {
-      if (!s.far[row / kPanelRows]) visit<decltype(vectors)::value>(b, s, chunk, row);
+      constexpr int kVectors = decltype(vectors)::value;
+      if (s.far[row / kPanelRows]) return;
+      visit<kVectors>(b, s, chunk, row,
+                      [&](const Panel& panel) HWY_ATTR { add_chunk<kVectors>(panel, chunk); });
     });
   };
   for (bool& far : s.far) far = false;

@@ -10,6 +10,8 @@
 #define HWY_TARGET_INCLUDE "kernels/attend.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/amx.h"
+#include "kernels/attend-amx-inl.h"
 #include "kernels/attend-few-inl.h"
 #include "kernels/attend-panel-inl.h"
 
@@ -24,6 +26,12 @@ HWY_INLINE float lane_exp(float x) {
 void Attend(const AttendBlock& b) {
 #if HWY_TARGET != HWY_SCALAR
   if (b.rows <= kFewRows) return attend_few(b);
+#endif
+#if HWY_TARGET == HWY_AVX3
+  if (fits_tiles(b) && amx_units().bf16) {
+    HardwareTiles tiles;
+    return attend_in_tiles(b, tiles);
+  }
 #endif
   attend_panels(b);
 }
