@@ -94,13 +94,13 @@ HWY_INLINE void add_tile(const Rounded& x, std::int64_t t, const Panel* w, std::
     }
     add_words<G, Sum, Tokens, 0>(x, t, g, w, sums);
     for (int v = 0; v < kPanels; ++v) {
-      const V scale = hn::Load(d, w[v].scale[g]);
+      const V scale = hn::Load(d, w[v].of.scale[g]);
       for (int i = 0; i < Tokens; ++i) {
         const V factor = hn::Set(d, x.factor[t + i][g * G::kElements / 32]);
         all[i][v] = hn::MulAdd(hn::ConvertTo(d, sums[i][v].total()), hn::Mul(factor, scale), all[i][v]);
         if constexpr (G::kMinus) {
           const V total = hn::Set(d, x.total[t + i][g]);
-          all[i][v] = hn::NegMulAdd(total, hn::Load(d, w[v].minus[g]), all[i][v]);
+          all[i][v] = hn::NegMulAdd(total, hn::Load(d, w[v].of.minus[g]), all[i][v]);
         }
       }
     }
@@ -113,17 +113,27 @@ HWY_INLINE void add_tile(const Rounded& x, std::int64_t t, const Panel* w, std::
   }
 }
 
-HWY_INLINE PanelRows panel_rows(const ProjectBlock& b, std::int64_t n, std::int64_t k) {
-  PanelRows rows;
+// Room for the rows of a panel that the weight has not all of.
+struct LastRows {
+  HWY_ALIGN std::uint8_t bytes[kLanes][kWhole * 34 / 32];
+};
+
+// kLanes rows from row n on, `count` columns from column k on. Rows past the end repeat the last one.
+HWY_INLINE PanelRows panel_rows(const ProjectBlock& b, std::int64_t n, std::int64_t k, std::int64_t step,
+                                LastRows& last) {
   const std::int64_t elements = block_elements(b.type);
   const std::int64_t bytes = block_bytes(b.type);
-  const std::int64_t row_bytes = b.weight_stride / elements * bytes;
-  const auto* first = static_cast<const std::uint8_t*>(b.weight) + k / elements * bytes;
-  for (std::size_t i = 0; i < kLanes; ++i)
-    rows.at[i] = first + HWY_MIN(n + static_cast<std::int64_t>(i), b.rows - 1) * row_bytes;
-  constexpr auto kStep = kPanels * static_cast<std::int64_t>(kLanes);
-  if (n + kStep < b.rows) rows.ahead = kStep * row_bytes;
-  return rows;
+  PanelRows rows{static_cast<const std::uint8_t*>(b.weight), b.weight_stride / elements * bytes};
+  const std::uint8_t* const from = rows.first + k / elements * bytes;
+  rows.first = from + n * rows.stride;
+  if (n + step + static_cast<std::int64_t>(kLanes) <= b.rows) rows.ahead = step * rows.stride;
+  if (n + static_cast<std::int64_t>(kLanes) <= b.rows) return rows;
+  const std::int64_t columns = HWY_MIN(b.columns - k, static_cast<std::int64_t>(kWhole));
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(kLanes); ++i) {
+    std::memcpy(last.bytes[i], from + HWY_MIN(n + i, b.rows - 1) * rows.stride,
+                index(columns / elements * bytes));
+  }
+  return {last.bytes[0], sizeof(last.bytes[0])};
 }
 // Panels from row n on times a span of all tokens, whose first is `x`.
 template <class G, class Dots>
@@ -133,8 +143,9 @@ HWY_INLINE void add_span(const ProjectBlock& b, const Rounded& x, std::int64_t f
   constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
   const std::int64_t columns = HWY_MIN(b.columns - k, static_cast<std::int64_t>(kWhole));
   const std::size_t count = index(columns);
+  LastRows last;
   for (std::int64_t v = 0; v < kPanels; ++v)
-    unpack_panel(b.type, panel_rows(b, n + v * kRows, k), count, kFlip, panels[v]);
+    unpack_panel(b.type, panel_rows(b, n + v * kRows, k, kPanels * kRows, last), count, kFlip, panels[v]);
   std::int64_t t = 0;
   for (; t + kTileTokens <= b.tokens; t += kTileTokens)
     add_tile<G, Dots, kTileTokens>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
@@ -144,6 +155,31 @@ HWY_INLINE void add_span(const ProjectBlock& b, const Rounded& x, std::int64_t f
   }
   if (t < b.tokens) add_tile<G, Dots, 1>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
 }
+
+#if HWY_TARGET != HWY_SCALAR
+// One token: words are multiplied as they are turned round, without a panel between. The sums of groups stand
+// in memory until the scales are read.
+template <class G, class Dots>
+HWY_INLINE void add_one_token(const ProjectBlock& b, const Rounded& x, std::int64_t slot, std::int64_t n,
+                              std::int64_t k, Scales& by, float* acc) {
+  const F d;
+  constexpr auto kRows = static_cast<std::int64_t>(kLanes);
+  constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
+  const std::size_t count = index(HWY_MIN(b.columns - k, static_cast<std::int64_t>(kWhole)));
+  HWY_ALIGN std::int32_t sums[kWhole / G::kElements][kLanes];
+  const DotWords<Dots, G::kMost> to{x.q[slot], x.first[slot], sums};
+  LastRows last;
+  turn_blocks(b.type, panel_rows(b, n, k, kRows, last), count, kFlip, by, to);
+  V all = hn::Zero(d);
+  for (std::size_t g = 0; g < count / G::kElements; ++g) {
+    const V factor = hn::Set(d, x.factor[slot][g * G::kElements / 32]);
+    const V whole = hn::ConvertTo(d, hn::Load(hn::RebindToSigned<F>(), sums[g]));
+    all = hn::MulAdd(whole, hn::Mul(factor, hn::Load(d, by.scale[g])), all);
+    if constexpr (G::kMinus) all = hn::NegMulAdd(hn::Set(d, x.total[slot][g]), hn::Load(d, by.minus[g]), all);
+  }
+  hn::Store(k == 0 ? all : hn::Add(hn::Load(d, acc), all), d, acc);
+}
+#endif
 
 // As many spans as Rounded has room for are rounded at once; few tokens walk whole rows of the weight.
 template <class G, class Dots>
@@ -163,6 +199,15 @@ HWY_NOINLINE void multiply(const ProjectBlock& b) {
         round_span<static_cast<std::size_t>(G::kElements)>(b.x + t * b.x_stride + k, count, offset, slot + t,
                                                            x);
     }
+#if HWY_TARGET != HWY_SCALAR
+    if (b.tokens == 1 && is_turned(b.type)) {
+      for (std::int64_t n = 0; n < b.rows; n += static_cast<std::int64_t>(kLanes)) {
+        for (std::int64_t k = from; k < to; k += kSpanColumns)
+          add_one_token<G, Dots>(b, x, (k - from) / kSpanColumns, n, k, panels[0].of, acc + n);
+      }
+      continue;
+    }
+#endif
     for (std::int64_t n = 0; n < b.rows; n += kPanels * static_cast<std::int64_t>(kLanes)) {
       for (std::int64_t k = from; k < to; k += kSpanColumns)
         add_span<G, Dots>(b, x, (k - from) / kSpanColumns * b.tokens, n, k, panels, acc + n);
