@@ -47,29 +47,58 @@ inline void unpack(GgmlType type, const std::uint8_t* bytes, std::size_t count, 
   }
 }
 
-// Four rows of a weight of blocks from column k on. Rows past the end repeat the last one.
-struct FourRows {
-  const std::uint8_t* at[4];
+// `Count` rows of a weight of blocks from column k on. Rows past the end repeat the last one.
+template <std::int64_t Count>
+struct SomeRows {
+  const std::uint8_t* at[Count];
 };
-HWY_INLINE FourRows four_rows(const ProjectBlock& b, std::int64_t n, std::int64_t k) {
-  FourRows rows;
+template <std::int64_t Count>
+HWY_INLINE SomeRows<Count> some_rows(const ProjectBlock& b, std::int64_t n, std::int64_t k) {
+  SomeRows<Count> rows;
   const std::int64_t elements = block_elements(b.type);
   const std::int64_t bytes = block_bytes(b.type);
-  for (std::int64_t i = 0; i < 4; ++i) {
-    const std::int64_t element = HWY_MIN(n + i, b.rows - 1) * b.weight_stride + k;
-    rows.at[i] = static_cast<const std::uint8_t*>(b.weight) + element / elements * bytes;
-  }
+  const std::int64_t stride = b.weight_stride / elements * bytes;
+  const auto* first = static_cast<const std::uint8_t*>(b.weight) + k / elements * bytes;
+  for (std::int64_t i = 0; i < Count; ++i) rows.at[i] = first + HWY_MIN(n + i, b.rows - 1) * stride;
   return rows;
 }
-// Asks for `count` elements of four rows: spans of many rows are too short for the machine to see them
-// coming.
-HWY_INLINE void ask_for(const ProjectBlock& b, std::int64_t n, std::int64_t k, std::int64_t count) {
-  const FourRows rows = four_rows(b, n, k);
-  const std::int64_t bytes = count / block_elements(b.type) * block_bytes(b.type);
-  for (const std::uint8_t* row : rows.at) {
-    for (std::int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(row + i);
+// Asks for the span of `Count` rows that comes after that of column k, a few lines at a time: spans of many
+// rows are too short for the machine to see them coming, and more lines than it can wait for would stop it.
+template <std::int64_t Count>
+class Ahead {
+ public:
+  HWY_INLINE Ahead(const ProjectBlock& b, std::int64_t n, std::int64_t k, std::int64_t span) {
+    const bool goes_on = k + span < b.columns;
+    if (!goes_on && n + Count >= b.rows) return;
+    const std::int64_t elements = block_elements(b.type);
+    const std::int64_t bytes = block_bytes(b.type);
+    const std::int64_t from = goes_on ? k + span : 0;
+    first_ = goes_on ? n : n + Count;
+    stride_ = b.weight_stride / elements * bytes;
+    row_ = static_cast<const std::uint8_t*>(b.weight) + first_ * stride_ + from / elements * bytes;
+    bytes_ = HWY_MIN(b.columns - from, span) / elements * bytes;
+    rows_ = HWY_MIN(b.rows - first_, Count);
   }
-}
+  [[nodiscard]] std::int64_t lines() const { return rows_ * ((bytes_ + 63) / 64); }
+  HWY_INLINE void ask(std::int64_t lines) {
+    for (std::int64_t i = 0; i < lines && rows_ > 0; ++i) {
+      hwy::Prefetch(row_ + at_);
+      at_ += 64;
+      if (at_ < bytes_) continue;
+      at_ = 0;
+      row_ += stride_;
+      --rows_;
+    }
+  }
+
+ private:
+  const std::uint8_t* row_ = nullptr;
+  std::int64_t first_ = 0;
+  std::int64_t stride_ = 0;
+  std::int64_t bytes_ = 0;
+  std::int64_t rows_ = 0;
+  std::int64_t at_ = 0;
+};
 
 // Elements that share a scale, and whether a minus is taken off.
 template <int Elements, bool Minus>
