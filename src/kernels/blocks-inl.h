@@ -47,58 +47,84 @@ inline void unpack(GgmlType type, const std::uint8_t* bytes, std::size_t count, 
   }
 }
 
+// A weight of blocks in bytes.
+struct BlockBytes {
+  const std::uint8_t* weight;
+  std::int64_t elements;  // of a block
+  std::int64_t bytes;     // of a block
+  std::int64_t stride;    // from row to row
+
+  HWY_INLINE explicit BlockBytes(const ProjectBlock& b)
+      : weight(static_cast<const std::uint8_t*>(b.weight)),
+        elements(block_elements(b.type)),
+        bytes(block_bytes(b.type)),
+        stride(b.weight_stride / elements * bytes) {}
+  [[nodiscard]] const std::uint8_t* at(std::int64_t n, std::int64_t k) const {
+    return weight + n * stride + of(k);
+  }
+  [[nodiscard]] std::int64_t of(std::int64_t columns) const { return columns / elements * bytes; }
+};
+
 // `Count` rows of a weight of blocks from column k on. Rows past the end repeat the last one.
 template <std::int64_t Count>
 struct SomeRows {
   const std::uint8_t* at[Count];
 };
 template <std::int64_t Count>
-HWY_INLINE SomeRows<Count> some_rows(const ProjectBlock& b, std::int64_t n, std::int64_t k) {
+HWY_INLINE SomeRows<Count> some_rows(const BlockBytes& all, const ProjectBlock& b, std::int64_t n,
+                                     std::int64_t k) {
   SomeRows<Count> rows;
-  const std::int64_t elements = block_elements(b.type);
-  const std::int64_t bytes = block_bytes(b.type);
-  const std::int64_t stride = b.weight_stride / elements * bytes;
-  const auto* first = static_cast<const std::uint8_t*>(b.weight) + k / elements * bytes;
-  for (std::int64_t i = 0; i < Count; ++i) rows.at[i] = first + HWY_MIN(n + i, b.rows - 1) * stride;
+  for (std::int64_t i = 0; i < Count; ++i) rows.at[i] = all.at(HWY_MIN(n + i, b.rows - 1), k);
   return rows;
 }
-// Asks for the span of `Count` rows that comes after that of column k, a few lines at a time: spans of many
-// rows are too short for the machine to see them coming, and more lines than it can wait for would stop it.
-template <std::int64_t Count>
-class Ahead {
+
+// Asks for the lines of some rows' span that comes next, a few at every step of the present one: spans of
+// many rows are too short for the machine to see them coming, and more lines than it can wait for stop it.
+class SpanAhead {
  public:
-  HWY_INLINE Ahead(const ProjectBlock& b, std::int64_t n, std::int64_t k, std::int64_t span) {
-    const bool goes_on = k + span < b.columns;
-    if (!goes_on && n + Count >= b.rows) return;
-    const std::int64_t elements = block_elements(b.type);
-    const std::int64_t bytes = block_bytes(b.type);
-    const std::int64_t from = goes_on ? k + span : 0;
-    first_ = goes_on ? n : n + Count;
-    stride_ = b.weight_stride / elements * bytes;
-    row_ = static_cast<const std::uint8_t*>(b.weight) + first_ * stride_ + from / elements * bytes;
-    bytes_ = HWY_MIN(b.columns - from, span) / elements * bytes;
-    rows_ = HWY_MIN(b.rows - first_, Count);
+  SpanAhead() = default;
+  HWY_INLINE SpanAhead(const std::uint8_t* row, std::int64_t stride, std::int64_t bytes, std::int64_t rows,
+                       std::int64_t steps)
+      : row_(row), stride_(stride), rows_(rows), lines_((bytes + 126) / 64) {
+    each_ = (rows * lines_ + steps - 1) / steps;
   }
-  [[nodiscard]] std::int64_t lines() const { return rows_ * ((bytes_ + 63) / 64); }
-  HWY_INLINE void ask(std::int64_t lines) {
-    for (std::int64_t i = 0; i < lines && rows_ > 0; ++i) {
+  HWY_INLINE void ask() {
+    for (std::int64_t i = 0; i < each_ && lines_ > 0; ++i) {
       hwy::Prefetch(row_ + at_);
-      at_ += 64;
-      if (at_ < bytes_) continue;
+      at_ += stride_;
+      if (++asked_ < rows_) continue;
+      row_ += 64;
       at_ = 0;
-      row_ += stride_;
-      --rows_;
+      asked_ = 0;
+      --lines_;
     }
+  }
+  HWY_INLINE void ask_all() {
+    while (lines_ > 0) ask();
   }
 
  private:
   const std::uint8_t* row_ = nullptr;
-  std::int64_t first_ = 0;
   std::int64_t stride_ = 0;
-  std::int64_t bytes_ = 0;
   std::int64_t rows_ = 0;
+  std::int64_t lines_ = 0;
+  std::int64_t each_ = 1;
   std::int64_t at_ = 0;
+  std::int64_t asked_ = 0;
 };
+
+// Where `rows` rows from row n on go on after the span of column k: the next span, or the next rows' first.
+HWY_INLINE SpanAhead span_ahead(const BlockBytes& all, const ProjectBlock& b, std::int64_t n, std::int64_t k,
+                                std::int64_t rows, std::int64_t span, std::int64_t steps) {
+  if (k + span < b.columns) {
+    k += span;
+  } else {
+    k = 0;
+    n += rows;
+  }
+  if (n >= b.rows) return {};
+  return {all.at(n, k), all.stride, all.of(HWY_MIN(span, b.columns - k)), HWY_MIN(rows, b.rows - n), steps};
+}
 
 // Elements that share a scale, and whether a minus is taken off.
 template <int Elements, bool Minus>

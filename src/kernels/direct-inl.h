@@ -138,16 +138,14 @@ inline constexpr int kDirectRows = 8;
 // sums[i] = sum_k x[k] w_i[k] of eight rows, in the order of dot_spans().
 template <class Direct>
 HWY_INLINE void dot_rows(const float* x, const std::uint8_t* const* rows, std::size_t count,
-                         const Span* spans, Ahead<kDirectRows>& ahead, float* sums) {
+                         const Span* spans, SpanAhead& ahead, float* sums) {
   const F d;
   constexpr std::size_t kVectors = Direct::kStep / kLanes;
   V acc[kDirectRows];
   for (V& sum : acc) sum = hn::Zero(d);
-  const auto steps = static_cast<std::int64_t>(count / Direct::kStep);
-  const std::int64_t lines = (ahead.lines() + steps - 1) / steps;
   for (std::size_t step = 0; step < count / Direct::kStep; ++step, x += Direct::kStep) {
     const std::size_t g = step * Direct::kGroups;
-    ahead.ask(lines);
+    ahead.ask();
     V xs[kVectors];
     for (std::size_t i = 0; i < kVectors; ++i) xs[i] = hn::LoadU(d, x + i * kLanes);
     for (int n = 0; n < kDirectRows; ++n) {

@@ -17,33 +17,78 @@ namespace locant::kernels::HWY_NAMESPACE {
 
 // ---- blocks of 32 with an f16 scale, and an f16 least value or none
 
-// The f16 of rows side by side, as bits: one (16 bits) or two (32 bits, scale below) for a block. They are
-// converted after the whole numbers are unpacked, when the small stores have left the store buffer.
-template <class Bits>
-struct SmallScales {
-  HWY_ALIGN Bits bits[kWhole / 32][kLanes];
-
-  template <std::size_t Size>
-  HWY_INLINE void read(const PanelRows& rows, std::size_t blocks) {
-    constexpr std::size_t kAll = kWhole / 32;
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      const std::uint8_t* from = rows.at(i);
-      if (blocks == kAll) {  // a count that the compiler knows
-        for (std::size_t b = 0; b < kAll; ++b) std::memcpy(&bits[b][i], from + Size * b, sizeof(Bits));
+#if HWY_TARGET == HWY_AVX3
+// The scales of a row's first blocks, of each 64 bytes those that lie in them, two loads at a time; returns
+// how many blocks these were.
+template <class Bits, std::size_t Size>
+HWY_INLINE std::size_t most_scales(const std::uint8_t* from, std::size_t blocks, Bits* to) {
+  constexpr std::size_t kEach = (64 - sizeof(Bits)) / Size + 1;
+  struct Places {
+    alignas(64) Bits at[64 / sizeof(Bits)] = {};
+  };
+  static constexpr Places kPlaces = [] {
+    Places places;
+    for (std::size_t i = 0; i < 2 * kEach; ++i)
+      places.at[i] = static_cast<Bits>((i / kEach * 64 + i % kEach * Size) / sizeof(Bits));
+    return places;
+  }();
+  const __m512i places = _mm512_load_si512(kPlaces.at);
+  std::size_t b = 0;
+  for (; b + 2 * kEach <= blocks; b += 2 * kEach) {
+    const __m512i first = _mm512_loadu_si512(from + Size * b);
+    const __m512i second = _mm512_loadu_si512(from + Size * (b + kEach));
+    if constexpr (sizeof(Bits) == 4) {
+      const __m512i all = _mm512_permutex2var_epi32(first, places, second);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + b), _mm512_castsi512_si256(all));
+    } else {
+      const __m128i all = _mm512_castsi512_si128(_mm512_permutex2var_epi16(first, places, second));
+      if constexpr (kEach == 4) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + b), all);
       } else {
-        for (std::size_t b = 0; b < blocks; ++b) std::memcpy(&bits[b][i], from + Size * b, sizeof(Bits));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(to + b), all);
       }
+    }
+  }
+  return b;
+}
+#endif
+
+// The f16 of the blocks of each row, as bits: one (16 bits) or two (32 bits, scale below) for a block. They
+// are turned round after the whole numbers are unpacked, when the small stores have left the store buffer.
+template <class Bits, std::size_t Size>
+struct SmallScales {
+  static constexpr std::size_t kAll = kWhole / 32;
+  HWY_ALIGN Bits bits[kLanes][kAll];
+
+  HWY_INLINE void read(const PanelRows& rows, std::size_t blocks) {
+    const std::uint8_t* from = rows.first;
+    for (std::size_t i = 0; i < kLanes; ++i, from += rows.stride) {
+      std::size_t b = 0;
+#if HWY_TARGET == HWY_AVX3
+      b = most_scales<Bits, Size>(from, blocks, bits[i]);
+#else
+      if (blocks == kAll) {  // a count that the compiler knows
+        for (; b < kAll; ++b) std::memcpy(&bits[i][b], from + Size * b, sizeof(Bits));
+      }
+#endif
+      for (; b < blocks; ++b) std::memcpy(&bits[i][b], from + Size * b, sizeof(Bits));
     }
   }
   HWY_INLINE void write(std::size_t blocks, Scales& to) const {
     const F d;
-    for (std::size_t b = 0; b < blocks; ++b) {
-      if constexpr (sizeof(Bits) == sizeof(Half)) {
-        hn::Store(load(d, bits[b]), d, to.scale[b]);
-      } else {
-        const VWords both = hn::Load(Words(), bits[b]);
-        hn::Store(half_of(both), d, to.scale[b]);
-        hn::Store(hn::Neg(half_of(hn::ShiftRight<16>(both))), d, to.minus[b]);
+    const PanelRows rows{reinterpret_cast<const std::uint8_t*>(bits[0]), sizeof(bits[0])};
+    VBytes words[4];
+    for (std::size_t b = 0; b < blocks; b += 16 / sizeof(Bits)) {  // blocks past the end are never read
+      turn(rows, b * sizeof(Bits), words);
+      for (std::size_t j = 0; j < 4; ++j) {
+        const VWords word = hn::BitCast(Words(), words[j]);
+        if constexpr (sizeof(Bits) == sizeof(Half)) {
+          hn::Store(half_of(word), d, to.scale[b + 2 * j]);
+          hn::Store(half_of(hn::ShiftRight<16>(word)), d, to.scale[b + 2 * j + 1]);
+        } else {
+          hn::Store(half_of(word), d, to.scale[b + j]);
+          hn::Store(hn::Neg(half_of(hn::ShiftRight<16>(word))), d, to.minus[b + j]);
+        }
       }
     }
   }
@@ -51,11 +96,12 @@ struct SmallScales {
 
 // unpack_block(b) for every block.
 template <class Bits, std::size_t Size, class Unpack>
-HWY_INLINE void panel_small(const PanelRows& rows, std::size_t blocks, Scales& to, Unpack unpack_block) {
-  SmallScales<Bits> scales;
-  scales.template read<Size>(rows, blocks);
+HWY_INLINE void panel_small(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& to,
+                            Unpack unpack_block) {
+  SmallScales<Bits, Size> scales;
+  scales.read(rows, blocks);
   for (std::size_t b = 0; b < blocks; ++b) {
-    ask_ahead(rows, Size * b, Size * (b + 1));
+    ahead.ask();
     unpack_block(b);
   }
   scales.write(blocks, to);
@@ -167,12 +213,14 @@ HWY_INLINE void two_groups_of_q4_k(const PanelRows& rows, std::size_t offset, st
   to.end(g + 1, high);
 }
 template <class Sink>
-HWY_INLINE void panel_q4_k(const PanelRows& rows, std::size_t blocks, Scales& by, const Sink& to) {
+HWY_INLINE void panel_q4_k(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& by,
+                           const Sink& to) {
   for (std::size_t b = 0; b < blocks; ++b) {
-    ask_ahead(rows, 144 * b, 144 * (b + 1));
     scales_of_k(rows, b, 144, by);
-    for (std::size_t pair = 0; pair < 4; ++pair)
+    for (std::size_t pair = 0; pair < 4; ++pair) {
+      ahead.ask();
       two_groups_of_q4_k(rows, 144 * b + 16 + 32 * pair, 8 * b + 2 * pair, to);
+    }
   }
 }
 // Bit Bit of every byte, as 16.
@@ -215,17 +263,21 @@ HWY_INLINE void two_groups_of_q5_k(const PanelRows& rows, std::size_t offset, co
   to.end(g + 1, high);
 }
 template <class Sink>
-HWY_INLINE void panel_q5_k(const PanelRows& rows, std::size_t blocks, Scales& by, const Sink& to) {
+HWY_INLINE void panel_q5_k(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& by,
+                           const Sink& to) {
   VBytes fifth[8];
   for (std::size_t b = 0; b < blocks; ++b) {
-    ask_ahead(rows, 176 * b, 176 * (b + 1));
     scales_of_k(rows, b, 176, by);
     turn(rows, 176 * b + 16, fifth);
     turn(rows, 176 * b + 32, fifth + 4);
     const std::size_t at = 176 * b + 48;
+    ahead.ask();
     two_groups_of_q5_k<0>(rows, at, fifth, 8 * b, to);
+    ahead.ask();
     two_groups_of_q5_k<1>(rows, at + 32, fifth, 8 * b + 2, to);
+    ahead.ask();
     two_groups_of_q5_k<2>(rows, at + 64, fifth, 8 * b + 4, to);
+    ahead.ask();
     two_groups_of_q5_k<3>(rows, at + 96, fifth, 8 * b + 6, to);
   }
 }
@@ -250,7 +302,8 @@ HWY_INLINE void group_of_q6_k(VBytes* part, const VBytes* high, std::size_t g, c
   to.end(g, group);
 }
 template <class Sink>
-HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, Scales& by, const Sink& to) {
+HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& by,
+                           const Sink& to) {
   const F d;
   HWY_ALIGN Half factor[kWhole / 256][kLanes];
   VBytes low[4], second[4], high[4], part[4];
@@ -258,10 +311,10 @@ HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, Scales& by
     for (std::size_t b = 0; b < blocks; ++b) std::memcpy(&factor[b][i].bits, rows.at(i) + 210 * b + 208, 2);
   }
   for (std::size_t b = 0; b < blocks; ++b) {
-    ask_ahead(rows, 210 * b, 210 * (b + 1));
     for (std::size_t i = 0; i < 4; ++i) {  // 16 columns of each quarter of a half
       const std::size_t at = 210 * b + i / 2 * 64 + i % 2 * 16;
       const std::size_t g = 16 * b + i / 2 * 8 + i % 2;
+      ahead.ask();
       turn(rows, at, low);
       turn(rows, at + 32, second);
       turn(rows, 210 * b + 128 + 16 * i, high);
@@ -303,30 +356,31 @@ HWY_INLINE bool is_turned(GgmlType type) {
   }
 }
 // `count` columns, whole blocks, at most kWhole: scales to `by`, words to `to`. Wide types get their top bit
-// flipped by `flip` (128 or 0).
+// flipped by `flip` (128 or 0). `ahead` is asked every 32 columns, every 64 of blocks of 256.
 template <class Sink>
 HWY_INLINE void turn_blocks(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t flip,
-                            Scales& by, const Sink& to) {
+                            SpanAhead& ahead, Scales& by, const Sink& to) {
   switch (type) {
     case GgmlType::q4_0:
-      return panel_small<Half, 18>(rows, count / 32, by,
-                                   [&](std::size_t b) HWY_ATTR { nibbles(rows, 18 * b + 2, b, to); });
+      return panel_small<std::uint16_t, 18>(
+          rows, count / 32, ahead, by, [&](std::size_t b) HWY_ATTR { nibbles(rows, 18 * b + 2, b, to); });
     case GgmlType::q4_1:
       return panel_small<std::uint32_t, 20>(
-          rows, count / 32, by, [&](std::size_t b) HWY_ATTR { nibbles(rows, 20 * b + 4, b, to); });
+          rows, count / 32, ahead, by, [&](std::size_t b) HWY_ATTR { nibbles(rows, 20 * b + 4, b, to); });
     case GgmlType::q8_0:
-      return panel_small<Half, 34>(
-          rows, count / 32, by, [&](std::size_t b) HWY_ATTR { whole_bytes(rows, 34 * b + 2, flip, b, to); });
+      return panel_small<std::uint16_t, 34>(rows, count / 32, ahead, by, [&](std::size_t b) HWY_ATTR {
+        whole_bytes(rows, 34 * b + 2, flip, b, to);
+      });
     case GgmlType::iq4_nl:
-      return panel_small<Half, 18>(rows, count / 32, by, [&](std::size_t b) HWY_ATTR {
+      return panel_small<std::uint16_t, 18>(rows, count / 32, ahead, by, [&](std::size_t b) HWY_ATTR {
         book_words<Uneven>(rows, 18 * b + 2, flip, b, to);
       });
     case GgmlType::q4_k:
-      return panel_q4_k(rows, count / 256, by, to);
+      return panel_q4_k(rows, count / 256, ahead, by, to);
     case GgmlType::q5_k:
-      return panel_q5_k(rows, count / 256, by, to);
+      return panel_q5_k(rows, count / 256, ahead, by, to);
     default:
-      return panel_q6_k(rows, count / 256, by, to);
+      return panel_q6_k(rows, count / 256, ahead, by, to);
   }
 }
 
@@ -336,16 +390,16 @@ HWY_INLINE void turn_blocks(GgmlType type, const PanelRows& rows, std::size_t co
 inline void panel_by_rows(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t offset,
                           Panel& to) {
   Span spans[kLanes];
-  ask_ahead(rows, 0, count / index(block_elements(type)) * index(block_bytes(type)));
   for (std::size_t i = 0; i < kLanes; ++i) unpack(type, rows.at(i), count, spans[i]);
   turn_spans(spans, count, static_cast<std::int8_t>(offset), count / 16, to);
 }
 
 inline void unpack_panel(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t flip,
-                         Panel& to) {
+                         SpanAhead& ahead, Panel& to) {
 #if HWY_TARGET != HWY_SCALAR
-  if (is_turned(type)) return turn_blocks(type, rows, count, flip, to.of, KeepWords{to});
+  if (is_turned(type)) return turn_blocks(type, rows, count, flip, ahead, to.of, KeepWords{to});
 #endif
+  ahead.ask_all();
   panel_by_rows(type, rows, count, static_cast<std::uint8_t>(offset_of(type)) ^ flip, to);
 }
 

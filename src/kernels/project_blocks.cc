@@ -43,15 +43,15 @@ HWY_INLINE void dot_spans(const float* x, const Span* w, std::size_t count, floa
 
 template <class G>
 HWY_INLINE void one_token(const ProjectBlock& b) {
+  const BlockBytes all(b);
   Span spans[4];
   float acc[4];
   float sums[4];
   for (std::int64_t n = 0; n < b.rows; n += 4) {
     for (std::int64_t k = 0; k < b.columns; k += kColumns) {
       const std::size_t count = index(HWY_MIN(b.columns - k, kColumns));
-      const SomeRows<4> rows = some_rows<4>(b, n, k);
-      Ahead<4> ahead(b, n, k, kColumns);
-      ahead.ask(ahead.lines());
+      const SomeRows<4> rows = some_rows<4>(all, b, n, k);
+      span_ahead(all, b, n, k, 4, kColumns, 1).ask_all();
       for (int i = 0; i < 4; ++i) unpack(b.type, rows.at[i], count, spans[i]);
       dot_spans<G>(b.x + k, spans, count, sums);
       add_sums(k, 4, sums, acc);
@@ -62,6 +62,7 @@ HWY_INLINE void one_token(const ProjectBlock& b) {
 
 template <class G>
 HWY_INLINE void more_tokens(const ProjectBlock& b) {
+  const BlockBytes all(b);
   const F d;
   HWY_ALIGN float acc[kProjectTokens * 4];
   HWY_ALIGN float panel[4 * kColumns];
@@ -70,9 +71,8 @@ HWY_INLINE void more_tokens(const ProjectBlock& b) {
   for (std::int64_t n = 0; n < b.rows; n += 4) {
     for (std::int64_t k = 0; k < b.columns; k += kColumns) {
       const std::int64_t count = HWY_MIN(b.columns - k, kColumns);
-      const SomeRows<4> rows = some_rows<4>(b, n, k);
-      Ahead<4> ahead(b, n, k, kColumns);
-      ahead.ask(ahead.lines());
+      const SomeRows<4> rows = some_rows<4>(all, b, n, k);
+      span_ahead(all, b, n, k, 4, kColumns, 1).ask_all();
       for (int i = 0; i < 4; ++i) {
         float* const to = panel + i * kColumns;
         const auto keep = [&](std::size_t at, V values) HWY_ATTR { hn::Store(values, d, to + at); };
@@ -95,14 +95,16 @@ HWY_INLINE void more_tokens(const ProjectBlock& b) {
 #if HWY_TARGET == HWY_AVX3
 template <class Direct>
 HWY_INLINE void one_direct_token(const ProjectBlock& b) {
+  const BlockBytes all(b);
   Span spans[kDirectRows];
   float acc[kDirectRows];
   float sums[kDirectRows];
   for (std::int64_t n = 0; n < b.rows; n += kDirectRows) {
     for (std::int64_t k = 0; k < b.columns; k += kColumns) {
       const std::size_t count = index(HWY_MIN(b.columns - k, kColumns));
-      const SomeRows<kDirectRows> rows = some_rows<kDirectRows>(b, n, k);
-      Ahead<kDirectRows> ahead(b, n, k, kColumns);
+      const SomeRows<kDirectRows> rows = some_rows<kDirectRows>(all, b, n, k);
+      const auto steps = static_cast<std::int64_t>(count / Direct::kStep);
+      SpanAhead ahead = span_ahead(all, b, n, k, kDirectRows, kColumns, steps);
       for (int i = 0; i < kDirectRows; ++i) Direct::scales(rows.at[i], count, spans[i]);
       dot_rows<Direct>(b.x + k, rows.at, count, spans, ahead, sums);
       add_sums(k, kDirectRows, sums, acc);

@@ -28,23 +28,12 @@ struct Panel {
 // kLanes rows from column k on.
 struct PanelRows {
   const std::uint8_t* first;
-  std::int64_t stride;     // bytes from row to row
-  std::int64_t ahead = 0;  // bytes to the rows that come next, 0: none
+  std::int64_t stride;  // bytes from row to row
 
   [[nodiscard]] const std::uint8_t* at(std::size_t i) const {
     return first + static_cast<std::int64_t>(i) * stride;
   }
 };
-
-// Asks for bytes [from, to) of the rows that come next, a few at a time: more than the machine can wait for
-// at once would stop it, and it does not see so many rows coming by itself.
-HWY_INLINE void ask_ahead(const PanelRows& rows, std::size_t from, std::size_t to) {
-  if (rows.ahead == 0) return;
-  for (std::size_t at = (from + 63) / 64 * 64; at < to; at += 64) {
-    const std::uint8_t* row = rows.first + rows.ahead + at;
-    for (std::size_t i = 0; i < kLanes; ++i, row += rows.stride) hwy::Prefetch(row);
-  }
-}
 
 // What is added to whole numbers of a type to have none below zero (kWide: they stay signed).
 HWY_INLINE std::int8_t offset_of(GgmlType type) {
