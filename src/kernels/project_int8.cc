@@ -80,7 +80,7 @@ HWY_INLINE void add_words(const Rounded& x, std::int64_t t, std::size_t g, const
 // acc[i][n] of tokens t + i of a span, n the rows of kPanels panels; the first span begins the sums.
 template <class G, class Dots, int Tokens>
 HWY_INLINE void add_tile(const Rounded& x, std::int64_t t, const Panel* w, std::size_t count, bool begins,
-                         float* acc) {
+                         std::int64_t acc_stride, float* acc) {
   using Sum = typename Dots::template Sum<G::kMost, G::kElements / 4>;
   const F d;
   V all[Tokens][kPanels];
@@ -107,7 +107,7 @@ HWY_INLINE void add_tile(const Rounded& x, std::int64_t t, const Panel* w, std::
   }
   for (int i = 0; i < Tokens; ++i) {
     for (int v = 0; v < kPanels; ++v) {
-      float* to = acc + i * kInt8Rows + v * static_cast<std::int64_t>(kLanes);
+      float* to = acc + i * acc_stride + v * static_cast<std::int64_t>(kLanes);
       hn::Store(begins ? all[i][v] : hn::Add(hn::Load(d, to), all[i][v]), d, to);
     }
   }
@@ -149,25 +149,32 @@ HWY_INLINE PanelRows panel_rows(const SpanWalk& walk, const ProjectBlock& b, std
   return {last.bytes[0], sizeof(last.bytes[0])};
 }
 
-// What is asked for during a span of `rows` rows: the same columns of the next rows, which is early enough;
-// at the last rows the first ones' of the columns that are rounded next.
-HWY_INLINE SpanAhead next_span(const SpanWalk& walk, const ProjectBlock& b, std::int64_t n, std::int64_t k,
-                               std::int64_t rows, std::int64_t room) {
+// What is asked for during a span of `rows` rows: the same columns of rows far enough ahead to arrive in
+// time. These may lie past the end, where other rows of the weight mostly are; asking is no access. With many
+// tokens, after the last rows come the first ones' of the columns that are rounded next.
+HWY_INLINE SpanAhead span_ahead(const SpanWalk& walk, const ProjectBlock& b, std::int64_t n, std::int64_t k,
+                                std::int64_t rows, std::int64_t room) {
+  constexpr std::int64_t kReach = 24 << 10;  // bytes, half of a first-level cache
   const std::int64_t steps = rows / static_cast<std::int64_t>(kLanes) * walk.count(b, k) / walk.step;
-  n += rows;
-  if (n >= b.rows) {
+  n += rows * HWY_MAX(kReach / (rows * walk.all.stride), std::int64_t{1});
+  if (n >= b.rows && k + room < b.columns) {
     n = 0;
     k += room;
-    if (k >= b.columns) return {};
   }
-  return {walk.all.at(n, k), walk.all.stride, walk.all.of(walk.count(b, k)), HWY_MIN(rows, b.rows - n),
+  return {walk.all.at(n, k), walk.all.stride, walk.all.of(walk.count(b, k)), rows,
           HWY_MAX(steps, std::int64_t{1})};
+}
+// The first rows of all, while x is rounded.
+HWY_INLINE void ask_for_first(const SpanWalk& walk, const ProjectBlock& b, std::int64_t rows) {
+  const std::int64_t columns = HWY_MIN(walk.columns * (kProjectTokens / b.tokens), b.columns);
+  SpanAhead(walk.all.at(0, 0), walk.all.stride, walk.all.of(columns), HWY_MIN(rows, b.rows), 1).ask_all();
 }
 
 // Panels from row n on times a span of all tokens, whose first is `x`.
 template <class G, class Dots>
 HWY_INLINE void add_span(const SpanWalk& walk, const ProjectBlock& b, const Rounded& x, std::int64_t first,
-                         std::int64_t n, std::int64_t k, SpanAhead& ahead, Panel* panels, float* acc) {
+                         std::int64_t n, std::int64_t k, SpanAhead& ahead, Panel* panels,
+                         std::int64_t acc_stride, float* acc) {
   constexpr auto kRows = static_cast<std::int64_t>(kLanes);
   constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
   const std::size_t count = index(walk.count(b, k));
@@ -176,12 +183,13 @@ HWY_INLINE void add_span(const SpanWalk& walk, const ProjectBlock& b, const Roun
     unpack_panel(b.type, panel_rows(walk, b, n + v * kRows, k, last), count, kFlip, ahead, panels[v]);
   std::int64_t t = 0;
   for (; t + kTileTokens <= b.tokens; t += kTileTokens)
-    add_tile<G, Dots, kTileTokens>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
+    add_tile<G, Dots, kTileTokens>(x, first + t, panels, count, k == 0, acc_stride, acc + t * acc_stride);
   if (t + 2 <= b.tokens) {
-    add_tile<G, Dots, 2>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
+    add_tile<G, Dots, 2>(x, first + t, panels, count, k == 0, acc_stride, acc + t * acc_stride);
     t += 2;
   }
-  if (t < b.tokens) add_tile<G, Dots, 1>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
+  if (t < b.tokens)
+    add_tile<G, Dots, 1>(x, first + t, panels, count, k == 0, acc_stride, acc + t * acc_stride);
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -223,7 +231,9 @@ HWY_NOINLINE void multiply(const ProjectBlock& b) {
   const std::int64_t rows = is_one ? kRows : kPanels * kRows;
   Rounded x;
   Panel panels[kPanels];
-  HWY_ALIGN float acc[kProjectTokens * kInt8Rows];
+  HWY_ALIGN float acc[kInt8Sums];
+  ask_for_first(walk, b, rows);
+  const std::int64_t acc_stride = (b.rows + kPanels * kRows - 1) / (kPanels * kRows) * (kPanels * kRows);
   const std::int64_t room = kProjectTokens / b.tokens * walk.columns;
   for (std::int64_t from = 0; from < b.columns; from += room) {
     const std::int64_t to = HWY_MIN(from + room, b.columns);
@@ -236,18 +246,18 @@ HWY_NOINLINE void multiply(const ProjectBlock& b) {
     for (std::int64_t n = 0; n < b.rows; n += rows) {
       for (std::int64_t k = from; k < to; k += walk.columns) {
         const std::int64_t slot = (k - from) / walk.columns * b.tokens;
-        SpanAhead ahead = next_span(walk, b, n, k, rows, room);
+        SpanAhead ahead = span_ahead(walk, b, n, k, rows, room);
 #if HWY_TARGET != HWY_SCALAR
         if (is_one) {
           add_one_token<G, Dots>(walk, b, x, slot, n, k, ahead, panels[0].of, acc + n);
           continue;
         }
 #endif
-        add_span<G, Dots>(walk, b, x, slot, n, k, ahead, panels, acc + n);
+        add_span<G, Dots>(walk, b, x, slot, n, k, ahead, panels, acc_stride, acc + n);
       }
     }
   }
-  for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, 0, b.rows, acc + t * kInt8Rows);
+  for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, 0, b.rows, acc + t * acc_stride);
 }
 
 template <class Dots>
