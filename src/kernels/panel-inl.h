@@ -17,93 +17,165 @@ namespace locant::kernels::HWY_NAMESPACE {
 
 // ---- blocks of 32 with an f16 scale, and an f16 least value or none
 
-// The f16 of rows side by side, as bits: one (16 bits) or two (32 bits, scale below) for a block. They are
-// converted after the whole numbers are unpacked, when the small stores have left the store buffer.
-template <class Bits>
-struct SmallScales {
-  HWY_ALIGN Bits bits[kWhole / 32][kLanes];
-
-  template <std::size_t Size>
-  HWY_INLINE void read(const PanelRows& rows, std::size_t blocks) {
-    constexpr std::size_t kAll = kWhole / 32;
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      const std::uint8_t* from = rows.at[i];
-      if (blocks == kAll) {  // a count that the compiler knows
-        for (std::size_t b = 0; b < kAll; ++b) std::memcpy(&bits[b][i], from + Size * b, sizeof(Bits));
+#if HWY_TARGET == HWY_AVX3
+// The scales of a row's first blocks, of each 64 bytes those that lie in them, two loads at a time; returns
+// how many blocks these were.
+template <class Bits, std::size_t Size>
+HWY_INLINE std::size_t most_scales(const std::uint8_t* from, std::size_t blocks, Bits* to) {
+  constexpr std::size_t kEach = (64 - sizeof(Bits)) / Size + 1;
+  struct Places {
+    alignas(64) Bits at[64 / sizeof(Bits)] = {};
+  };
+  static constexpr Places kPlaces = [] {
+    Places places;
+    for (std::size_t i = 0; i < 2 * kEach; ++i)
+      places.at[i] = static_cast<Bits>((i / kEach * 64 + i % kEach * Size) / sizeof(Bits));
+    return places;
+  }();
+  const __m512i places = _mm512_load_si512(kPlaces.at);
+  std::size_t b = 0;
+  for (; b + 2 * kEach <= blocks; b += 2 * kEach) {
+    const __m512i first = _mm512_loadu_si512(from + Size * b);
+    const __m512i second = _mm512_loadu_si512(from + Size * (b + kEach));
+    if constexpr (sizeof(Bits) == 4) {
+      const __m512i all = _mm512_permutex2var_epi32(first, places, second);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + b), _mm512_castsi512_si256(all));
+    } else {
+      const __m128i all = _mm512_castsi512_si128(_mm512_permutex2var_epi16(first, places, second));
+      if constexpr (kEach == 4) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + b), all);
       } else {
-        for (std::size_t b = 0; b < blocks; ++b) std::memcpy(&bits[b][i], from + Size * b, sizeof(Bits));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(to + b), all);
       }
     }
   }
-  HWY_INLINE void write(std::size_t blocks, Panel& to) const {
+  return b;
+}
+#endif
+
+// The f16 of the blocks of each row, as bits: one (16 bits) or two (32 bits, scale below) for a block. They
+// are turned round after the whole numbers are unpacked, when the small stores have left the store buffer.
+template <class Bits, std::size_t Size>
+struct SmallScales {
+  static constexpr std::size_t kAll = kWhole / 32;
+  HWY_ALIGN Bits bits[kLanes][kAll];
+
+  HWY_INLINE void read(const PanelRows& rows, std::size_t blocks) {
+    const std::uint8_t* from = rows.first;
+    for (std::size_t i = 0; i < kLanes; ++i, from += rows.stride) {
+      std::size_t b = 0;
+#if HWY_TARGET == HWY_AVX3
+      b = most_scales<Bits, Size>(from, blocks, bits[i]);
+#else
+      if (blocks == kAll) {  // a count that the compiler knows
+        for (; b < kAll; ++b) std::memcpy(&bits[i][b], from + Size * b, sizeof(Bits));
+      }
+#endif
+      for (; b < blocks; ++b) std::memcpy(&bits[i][b], from + Size * b, sizeof(Bits));
+    }
+  }
+  HWY_INLINE void write(std::size_t blocks, Scales& to) const {
     const F d;
-    for (std::size_t b = 0; b < blocks; ++b) {
-      if constexpr (sizeof(Bits) == sizeof(Half)) {
-        hn::Store(load(d, bits[b]), d, to.scale[b]);
-      } else {
-        const Words dw;
-        const VWords both = hn::Load(dw, bits[b]);
-        hn::Store(half_of(hn::And(both, hn::Set(dw, 0xFFFFu))), d, to.scale[b]);
-        hn::Store(hn::Neg(half_of(hn::ShiftRight<16>(both))), d, to.minus[b]);
+    const PanelRows rows{reinterpret_cast<const std::uint8_t*>(bits[0]), sizeof(bits[0])};
+    VBytes words[4];
+    for (std::size_t b = 0; b < blocks; b += 16 / sizeof(Bits)) {  // blocks past the end are never read
+      turn(rows, b * sizeof(Bits), words);
+      for (std::size_t j = 0; j < 4; ++j) {
+        const VWords word = hn::BitCast(Words(), words[j]);
+        if constexpr (sizeof(Bits) == sizeof(Half)) {
+          hn::Store(half_of(word), d, to.scale[b + 2 * j]);
+          hn::Store(half_of(hn::ShiftRight<16>(word)), d, to.scale[b + 2 * j + 1]);
+        } else {
+          hn::Store(half_of(word), d, to.scale[b + j]);
+          hn::Store(hn::Neg(half_of(hn::ShiftRight<16>(word))), d, to.minus[b + j]);
+        }
       }
     }
   }
 };
 
-// unpack(b) for every block.
+// unpack_block(b) for every block.
 template <class Bits, std::size_t Size, class Unpack>
-HWY_INLINE void panel_small(const PanelRows& rows, std::size_t blocks, Panel& to, Unpack unpack_block) {
-  SmallScales<Bits> scales;
-  scales.template read<Size>(rows, blocks);
+HWY_INLINE void panel_small(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& to,
+                            Unpack unpack_block) {
+  SmallScales<Bits, Size> scales;
+  scales.read(rows, blocks);
   for (std::size_t b = 0; b < blocks; ++b) {
-    ask_ahead(rows, Size * b, Size * (b + 1));
+    ahead.ask();
     unpack_block(b);
   }
   scales.write(blocks, to);
 }
 
-HWY_INLINE void nibbles(const PanelRows& rows, std::size_t offset, std::uint32_t (*to)[kLanes]) {
-  VBytes words[4];
-  turn(rows, offset, words);
-  for (std::size_t j = 0; j < 4; ++j) {
-    put(low_half(words[j]), to[j]);
-    put(hn::ShiftRight<4>(words[j]), to[4 + j]);
-  }
+// Four words of a group from word J on.
+template <int J, class Group>
+HWY_INLINE void add4(Group& group, const VBytes* words) {
+  group.template add<J>(words[0]);
+  group.template add<J + 1>(words[1]);
+  group.template add<J + 2>(words[2]);
+  group.template add<J + 3>(words[3]);
 }
-HWY_INLINE void whole_bytes(const PanelRows& rows, std::size_t offset, std::uint8_t flip,
-                            std::uint32_t (*to)[kLanes]) {
+HWY_INLINE void low_halves(const VBytes* words, VBytes* low) {
+  for (std::size_t j = 0; j < 4; ++j) low[j] = low_half(words[j]);
+}
+HWY_INLINE void high_halves(const VBytes* words, VBytes* high) {
+  for (std::size_t j = 0; j < 4; ++j) high[j] = hn::ShiftRight<4>(words[j]);
+}
+
+template <class Sink>
+HWY_INLINE void nibbles(const PanelRows& rows, std::size_t offset, std::size_t g, const Sink& to) {
+  VBytes words[4], part[4];
+  turn(rows, offset, words);
+  auto group = to.template begin<8>(g);
+  low_halves(words, part);
+  add4<0>(group, part);
+  high_halves(words, part);
+  add4<4>(group, part);
+  to.end(g, group);
+}
+template <class Sink>
+HWY_INLINE void whole_bytes(const PanelRows& rows, std::size_t offset, std::uint8_t flip, std::size_t g,
+                            const Sink& to) {
   const VBytes flips = hn::Set(Bytes(), flip);
   VBytes words[4];
-  for (std::size_t i = 0; i < 2; ++i) {
-    turn(rows, offset + 16 * i, words);
-    for (std::size_t j = 0; j < 4; ++j) put(hn::Xor(words[j], flips), to[4 * i + j]);
-  }
+  auto group = to.template begin<8>(g);
+  turn(rows, offset, words);
+  for (VBytes& word : words) word = hn::Xor(word, flips);
+  add4<0>(group, words);
+  turn(rows, offset + 16, words);
+  for (VBytes& word : words) word = hn::Xor(word, flips);
+  add4<4>(group, words);
+  to.end(g, group);
 }
 // `flip` is the top bit or nothing; books of 16 signed values.
-template <class Book>
-HWY_INLINE void book_words(const PanelRows& rows, std::size_t offset, std::uint8_t flip,
-                           std::uint32_t (*to)[kLanes]) {
+template <class Book, class Sink>
+HWY_INLINE void book_words(const PanelRows& rows, std::size_t offset, std::uint8_t flip, std::size_t g,
+                           const Sink& to) {
   const Bytes d;
   const VBytes book =
       hn::Xor(hn::LoadDup128(d, reinterpret_cast<const std::uint8_t*>(Book::kTable)), hn::Set(d, flip));
-  VBytes words[4];
+  VBytes words[4], part[4];
   turn(rows, offset, words);
-  for (std::size_t j = 0; j < 4; ++j) {
-    put(hn::TableLookupBytes(book, low_half(words[j])), to[j]);
-    put(hn::TableLookupBytes(book, hn::ShiftRight<4>(words[j])), to[4 + j]);
-  }
+  auto group = to.template begin<8>(g);
+  low_halves(words, part);
+  for (VBytes& word : part) word = hn::TableLookupBytes(book, word);
+  add4<0>(group, part);
+  high_halves(words, part);
+  for (VBytes& word : part) word = hn::TableLookupBytes(book, word);
+  add4<4>(group, part);
+  to.end(g, group);
 }
 
 // ---- blocks of 256
 
 // Q4_K and Q5_K: 16 bytes of two f16, then scales and minuses of 6 bits.
-HWY_INLINE void scales_of_k(const PanelRows& rows, std::size_t block, std::size_t size, Panel& to) {
+HWY_INLINE void scales_of_k(const PanelRows& rows, std::size_t block, std::size_t size, Scales& to) {
   const F d;
   const Words dw;
   VBytes words[4];
   turn(rows, size * block, words);
   const auto w = [&](int i) HWY_ATTR { return hn::BitCast(dw, words[i]); };
-  const V scale = half_of(hn::And(w(0), hn::Set(dw, 0xFFFFu)));
+  const V scale = half_of(w(0));
   const V minus = half_of(hn::ShiftRight<16>(w(0)));
   const auto six = hn::Set(dw, 0x3F3F3F3Fu);
   const auto four = hn::Set(dw, 0x0F0F0F0Fu);
@@ -121,18 +193,33 @@ HWY_INLINE void scales_of_k(const PanelRows& rows, std::size_t block, std::size_
   four_of(minus, hn::Or(hn::And(hn::ShiftRight<4>(w(3)), four), hn::And(hn::ShiftRight<2>(w(2)), high)),
           to.minus + 8 * block + 4);
 }
-HWY_INLINE void panel_q4_k(const PanelRows& rows, std::size_t blocks, Panel& to) {
-  VBytes words[4];
+// Two groups: the low halves of 32 bytes, and the high ones.
+template <class Sink>
+HWY_INLINE void two_groups_of_q4_k(const PanelRows& rows, std::size_t offset, std::size_t g, const Sink& to) {
+  VBytes words[4], part[4];
+  auto low = to.template begin<8>(g);
+  auto high = to.template begin<8>(g + 1);
+  turn(rows, offset, words);
+  low_halves(words, part);
+  add4<0>(low, part);
+  high_halves(words, part);
+  add4<0>(high, part);
+  turn(rows, offset + 16, words);
+  low_halves(words, part);
+  add4<4>(low, part);
+  high_halves(words, part);
+  add4<4>(high, part);
+  to.end(g, low);
+  to.end(g + 1, high);
+}
+template <class Sink>
+HWY_INLINE void panel_q4_k(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& by,
+                           const Sink& to) {
   for (std::size_t b = 0; b < blocks; ++b) {
-    ask_ahead(rows, 144 * b, 144 * (b + 1));
-    scales_of_k(rows, b, 144, to);
-    for (std::size_t i = 0; i < 8; ++i) {
-      turn(rows, 144 * b + 16 + 16 * i, words);
-      auto* q = to.q + 64 * b + i / 2 * 16 + i % 2 * 4;
-      for (std::size_t j = 0; j < 4; ++j) {
-        put(low_half(words[j]), q[j]);
-        put(hn::ShiftRight<4>(words[j]), q[8 + j]);
-      }
+    scales_of_k(rows, b, 144, by);
+    for (std::size_t pair = 0; pair < 4; ++pair) {
+      ahead.ask();
+      two_groups_of_q4_k(rows, 144 * b + 16 + 32 * pair, 8 * b + 2 * pair, to);
     }
   }
 }
@@ -148,31 +235,50 @@ HWY_INLINE VBytes fifth_bit(VBytes bytes) {
     return hn::BitCast(Bytes(), hn::And(hn::ShiftRight<Bit - 4>(words), there));
   }
 }
-template <std::size_t Pair>
-HWY_INLINE void two_groups_of_q5_k(const PanelRows& rows, std::size_t offset, const VBytes* fifth,
-                                   std::uint32_t (*q)[kLanes]) {
-  VBytes words[4];
-  for (std::size_t i = 0; i < 2; ++i) {
-    turn(rows, offset + 32 * Pair + 16 * i, words);
-    for (std::size_t j = 0; j < 4; ++j) {
-      const VBytes bits = fifth[4 * i + j];
-      put(hn::Or(low_half(words[j]), fifth_bit<2 * Pair>(bits)), q[16 * Pair + 4 * i + j]);
-      put(hn::Or(hn::ShiftRight<4>(words[j]), fifth_bit<2 * Pair + 1>(bits)), q[16 * Pair + 8 + 4 * i + j]);
-    }
-  }
+template <std::size_t Bit>
+HWY_INLINE void or_fifth(VBytes* words, const VBytes* fifth) {
+  for (std::size_t j = 0; j < 4; ++j) words[j] = hn::Or(words[j], fifth_bit<Bit>(fifth[j]));
 }
-HWY_INLINE void panel_q5_k(const PanelRows& rows, std::size_t blocks, Panel& to) {
+template <std::size_t Pair, class Sink>
+HWY_INLINE void two_groups_of_q5_k(const PanelRows& rows, std::size_t offset, const VBytes* fifth,
+                                   std::size_t g, const Sink& to) {
+  VBytes words[4], part[4];
+  auto low = to.template begin<8>(g);
+  auto high = to.template begin<8>(g + 1);
+  turn(rows, offset, words);
+  low_halves(words, part);
+  or_fifth<2 * Pair>(part, fifth);
+  add4<0>(low, part);
+  high_halves(words, part);
+  or_fifth<2 * Pair + 1>(part, fifth);
+  add4<0>(high, part);
+  turn(rows, offset + 16, words);
+  low_halves(words, part);
+  or_fifth<2 * Pair>(part, fifth + 4);
+  add4<4>(low, part);
+  high_halves(words, part);
+  or_fifth<2 * Pair + 1>(part, fifth + 4);
+  add4<4>(high, part);
+  to.end(g, low);
+  to.end(g + 1, high);
+}
+template <class Sink>
+HWY_INLINE void panel_q5_k(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& by,
+                           const Sink& to) {
   VBytes fifth[8];
   for (std::size_t b = 0; b < blocks; ++b) {
-    ask_ahead(rows, 176 * b, 176 * (b + 1));
-    scales_of_k(rows, b, 176, to);
+    scales_of_k(rows, b, 176, by);
     turn(rows, 176 * b + 16, fifth);
     turn(rows, 176 * b + 32, fifth + 4);
-    auto* q = to.q + 64 * b;
-    two_groups_of_q5_k<0>(rows, 176 * b + 48, fifth, q);
-    two_groups_of_q5_k<1>(rows, 176 * b + 48, fifth, q);
-    two_groups_of_q5_k<2>(rows, 176 * b + 48, fifth, q);
-    two_groups_of_q5_k<3>(rows, 176 * b + 48, fifth, q);
+    const std::size_t at = 176 * b + 48;
+    ahead.ask();
+    two_groups_of_q5_k<0>(rows, at, fifth, 8 * b, to);
+    ahead.ask();
+    two_groups_of_q5_k<1>(rows, at + 32, fifth, 8 * b + 2, to);
+    ahead.ask();
+    two_groups_of_q5_k<2>(rows, at + 64, fifth, 8 * b + 4, to);
+    ahead.ask();
+    two_groups_of_q5_k<3>(rows, at + 96, fifth, 8 * b + 6, to);
   }
 }
 
@@ -188,36 +294,93 @@ HWY_INLINE VBytes upper_two(VBytes bytes) {
     return hn::BitCast(Bytes(), hn::And(hn::ShiftRight<Bit - 4>(words), there));
   }
 }
-HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, Panel& to) {
+template <std::size_t Bit, class Sink>
+HWY_INLINE void group_of_q6_k(VBytes* part, const VBytes* high, std::size_t g, const Sink& to) {
+  for (std::size_t j = 0; j < 4; ++j) part[j] = hn::Or(part[j], upper_two<Bit>(high[j]));
+  auto group = to.template begin<4>(g);
+  add4<0>(group, part);
+  to.end(g, group);
+}
+template <class Sink>
+HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& by,
+                           const Sink& to) {
   const F d;
-  HWY_ALIGN Half factor[kLanes];
-  VBytes low[4], second[4], high[4];
+  HWY_ALIGN Half factor[kWhole / 256][kLanes];
+  VBytes low[4], second[4], high[4], part[4];
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    for (std::size_t b = 0; b < blocks; ++b) std::memcpy(&factor[b][i].bits, rows.at(i) + 210 * b + 208, 2);
+  }
   for (std::size_t b = 0; b < blocks; ++b) {
-    ask_ahead(rows, 210 * b, 210 * (b + 1));
-    for (std::size_t i = 0; i < kLanes; ++i) std::memcpy(&factor[i].bits, rows.at[i] + 210 * b + 208, 2);
-    const V by = load(d, factor);
-    turn(rows, 210 * b + 192, low);
-    for (std::size_t j = 0; j < 4; ++j) {
-      const VWords four = hn::BitCast(Words(), low[j]);
-      auto* scale = to.scale + 16 * b + 4 * j;
-      hn::Store(hn::Mul(by, signed_byte_of<0>(four)), d, scale[0]);
-      hn::Store(hn::Mul(by, signed_byte_of<1>(four)), d, scale[1]);
-      hn::Store(hn::Mul(by, signed_byte_of<2>(four)), d, scale[2]);
-      hn::Store(hn::Mul(by, signed_byte_of<3>(four)), d, scale[3]);
-    }
     for (std::size_t i = 0; i < 4; ++i) {  // 16 columns of each quarter of a half
       const std::size_t at = 210 * b + i / 2 * 64 + i % 2 * 16;
+      const std::size_t g = 16 * b + i / 2 * 8 + i % 2;
+      ahead.ask();
       turn(rows, at, low);
       turn(rows, at + 32, second);
       turn(rows, 210 * b + 128 + 16 * i, high);
-      auto* q = to.q + 64 * b + i / 2 * 32 + i % 2 * 4;
-      for (std::size_t j = 0; j < 4; ++j) {
-        put(hn::Or(low_half(low[j]), upper_two<0>(high[j])), q[j]);
-        put(hn::Or(low_half(second[j]), upper_two<2>(high[j])), q[8 + j]);
-        put(hn::Or(hn::ShiftRight<4>(low[j]), upper_two<4>(high[j])), q[16 + j]);
-        put(hn::Or(hn::ShiftRight<4>(second[j]), upper_two<6>(high[j])), q[24 + j]);
-      }
+      low_halves(low, part);
+      group_of_q6_k<0>(part, high, g, to);
+      low_halves(second, part);
+      group_of_q6_k<2>(part, high, g + 2, to);
+      high_halves(low, part);
+      group_of_q6_k<4>(part, high, g + 4, to);
+      high_halves(second, part);
+      group_of_q6_k<6>(part, high, g + 6, to);
     }
+    const V factors = load(d, factor[b]);
+    turn(rows, 210 * b + 192, low);
+    for (std::size_t j = 0; j < 4; ++j) {
+      const VWords four = hn::BitCast(Words(), low[j]);
+      auto* scale = by.scale + 16 * b + 4 * j;
+      hn::Store(hn::Mul(factors, signed_byte_of<0>(four)), d, scale[0]);
+      hn::Store(hn::Mul(factors, signed_byte_of<1>(four)), d, scale[1]);
+      hn::Store(hn::Mul(factors, signed_byte_of<2>(four)), d, scale[2]);
+      hn::Store(hn::Mul(factors, signed_byte_of<3>(four)), d, scale[3]);
+    }
+  }
+}
+
+// Whether turn_blocks() knows the type.
+HWY_INLINE bool is_turned(GgmlType type) {
+  switch (type) {
+    case GgmlType::q4_0:
+    case GgmlType::q4_1:
+    case GgmlType::q8_0:
+    case GgmlType::iq4_nl:
+    case GgmlType::q4_k:
+    case GgmlType::q5_k:
+    case GgmlType::q6_k:
+      return true;
+    default:
+      return false;
+  }
+}
+// `count` columns, whole blocks, at most kWhole: scales to `by`, words to `to`. Wide types get their top bit
+// flipped by `flip` (128 or 0). `ahead` is asked every 32 columns, every 64 of blocks of 256.
+template <class Sink>
+HWY_INLINE void turn_blocks(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t flip,
+                            SpanAhead& ahead, Scales& by, const Sink& to) {
+  switch (type) {
+    case GgmlType::q4_0:
+      return panel_small<std::uint16_t, 18>(
+          rows, count / 32, ahead, by, [&](std::size_t b) HWY_ATTR { nibbles(rows, 18 * b + 2, b, to); });
+    case GgmlType::q4_1:
+      return panel_small<std::uint32_t, 20>(
+          rows, count / 32, ahead, by, [&](std::size_t b) HWY_ATTR { nibbles(rows, 20 * b + 4, b, to); });
+    case GgmlType::q8_0:
+      return panel_small<std::uint16_t, 34>(rows, count / 32, ahead, by, [&](std::size_t b) HWY_ATTR {
+        whole_bytes(rows, 34 * b + 2, flip, b, to);
+      });
+    case GgmlType::iq4_nl:
+      return panel_small<std::uint16_t, 18>(rows, count / 32, ahead, by, [&](std::size_t b) HWY_ATTR {
+        book_words<Uneven>(rows, 18 * b + 2, flip, b, to);
+      });
+    case GgmlType::q4_k:
+      return panel_q4_k(rows, count / 256, ahead, by, to);
+    case GgmlType::q5_k:
+      return panel_q5_k(rows, count / 256, ahead, by, to);
+    default:
+      return panel_q6_k(rows, count / 256, ahead, by, to);
   }
 }
 
@@ -227,40 +390,16 @@ HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, Panel& to)
 inline void panel_by_rows(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t offset,
                           Panel& to) {
   Span spans[kLanes];
-  ask_ahead(rows, 0, count / index(block_elements(type)) * index(block_bytes(type)));
-  for (std::size_t i = 0; i < kLanes; ++i) unpack(type, rows.at[i], count, spans[i]);
+  for (std::size_t i = 0; i < kLanes; ++i) unpack(type, rows.at(i), count, spans[i]);
   turn_spans(spans, count, static_cast<std::int8_t>(offset), count / 16, to);
 }
 
-// `count` columns, whole blocks, at most kWhole. Wide types get their top bit flipped by `flip` (128 or 0).
-inline void unpack_panel(GgmlType type, const PanelRows& rows, std::size_t count,
-                         [[maybe_unused]] std::uint8_t flip, Panel& to) {
+inline void unpack_panel(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t flip,
+                         SpanAhead& ahead, Panel& to) {
 #if HWY_TARGET != HWY_SCALAR
-  switch (type) {
-    case GgmlType::q4_0:
-      return panel_small<Half, 18>(rows, count / 32, to,
-                                   [&](std::size_t b) HWY_ATTR { nibbles(rows, 18 * b + 2, to.q + 8 * b); });
-    case GgmlType::q4_1:
-      return panel_small<std::uint32_t, 20>(
-          rows, count / 32, to, [&](std::size_t b) HWY_ATTR { nibbles(rows, 20 * b + 4, to.q + 8 * b); });
-    case GgmlType::q8_0:
-      return panel_small<Half, 34>(rows, count / 32, to, [&](std::size_t b) HWY_ATTR {
-        whole_bytes(rows, 34 * b + 2, flip, to.q + 8 * b);
-      });
-    case GgmlType::iq4_nl:
-      return panel_small<Half, 18>(rows, count / 32, to, [&](std::size_t b) HWY_ATTR {
-        book_words<Uneven>(rows, 18 * b + 2, flip, to.q + 8 * b);
-      });
-    case GgmlType::q4_k:
-      return panel_q4_k(rows, count / 256, to);
-    case GgmlType::q5_k:
-      return panel_q5_k(rows, count / 256, to);
-    case GgmlType::q6_k:
-      return panel_q6_k(rows, count / 256, to);
-    default:
-      break;
-  }
+  if (is_turned(type)) return turn_blocks(type, rows, count, flip, ahead, to.of, KeepWords{to});
 #endif
+  ahead.ask_all();
   panel_by_rows(type, rows, count, static_cast<std::uint8_t>(offset_of(type)) ^ flip, to);
 }
 

@@ -11,8 +11,8 @@ namespace locant::kernels {
 /// Tokens and rows of one block at most; blocks of rows should be a multiple of 8.
 inline constexpr std::int64_t kProjectTokens = 64;
 inline constexpr std::int64_t kProjectRows = 64;
-/// Rows of one block of project_int8() at most: the more, the rarer is x rounded.
-inline constexpr std::int64_t kInt8Rows = 256;
+/// Tokens times rows (in whole 64) of one block of project_int8() at most: the more, the rarer is x rounded.
+inline constexpr std::int64_t kInt8Sums = kProjectTokens * 256;
 
 /// x [tokens, columns], weight [rows, columns] (f32, f16, bf16; unaligned allowed), out [tokens, rows].
 /// Sums over columns run in blocks of 1024 whatever the tile, so an element's bits depend on its row alone.

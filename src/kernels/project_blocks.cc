@@ -10,7 +10,7 @@
 #define HWY_TARGET_INCLUDE "kernels/project_blocks.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/blocks-inl.h"
+#include "kernels/direct-inl.h"
 #include "kernels/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -42,52 +42,90 @@ HWY_INLINE void dot_spans(const float* x, const Span* w, std::size_t count, floa
 }
 
 template <class G>
-HWY_INLINE void one_token(const ProjectBlock& b, const FourRows& rows, std::int64_t k, std::size_t count,
-                          float* acc) {
+HWY_INLINE void one_token(const ProjectBlock& b) {
+  const BlockBytes all(b);
   Span spans[4];
+  float acc[4];
   float sums[4];
-  for (int i = 0; i < 4; ++i) unpack(b.type, rows.at[i], count, spans[i]);
-  dot_spans<G>(b.x + k, spans, count, sums);
-  add_sums(k, 4, sums, acc);
+  for (std::int64_t n = 0; n < b.rows; n += 4) {
+    for (std::int64_t k = 0; k < b.columns; k += kColumns) {
+      const std::size_t count = index(HWY_MIN(b.columns - k, kColumns));
+      const SomeRows<4> rows = some_rows<4>(all, b, n, k);
+      span_ahead(all, b, n, k, 4, kColumns, 1).ask_all();
+      for (int i = 0; i < 4; ++i) unpack(b.type, rows.at[i], count, spans[i]);
+      dot_spans<G>(b.x + k, spans, count, sums);
+      add_sums(k, 4, sums, acc);
+    }
+    write_out(b, 0, n, HWY_MIN(b.rows - n, std::int64_t{4}), acc);
+  }
 }
 
 template <class G>
-HWY_INLINE void more_tokens(const ProjectBlock& b, const FourRows& rows, std::int64_t k, std::size_t count,
-                            float* acc) {
+HWY_INLINE void more_tokens(const ProjectBlock& b) {
+  const BlockBytes all(b);
   const F d;
+  HWY_ALIGN float acc[kProjectTokens * 4];
   HWY_ALIGN float panel[4 * kColumns];
-  const float* w[4];
+  const float* const w[4] = {panel, panel + kColumns, panel + 2 * kColumns, panel + 3 * kColumns};
   Span span;
-  for (int i = 0; i < 4; ++i) {
-    float* to = panel + i * kColumns;
-    unpack(b.type, rows.at[i], count, span);
-    each_value<G>(span, count, [&](std::size_t at, V values) { hn::Store(values, d, to + at); });
-    w[i] = to;
+  for (std::int64_t n = 0; n < b.rows; n += 4) {
+    for (std::int64_t k = 0; k < b.columns; k += kColumns) {
+      const std::int64_t count = HWY_MIN(b.columns - k, kColumns);
+      const SomeRows<4> rows = some_rows<4>(all, b, n, k);
+      span_ahead(all, b, n, k, 4, kColumns, 1).ask_all();
+      for (int i = 0; i < 4; ++i) {
+        float* const to = panel + i * kColumns;
+        const auto keep = [&](std::size_t at, V values) HWY_ATTR { hn::Store(values, d, to + at); };
+#if HWY_TARGET == HWY_AVX3
+        if (with_direct(b.type, [&](auto direct) HWY_ATTR {
+              each_direct_value<decltype(direct)>(rows.at[i], index(count), span, keep);
+            }))
+          continue;
+#endif
+        unpack(b.type, rows.at[i], index(count), span);
+        each_value<G>(span, index(count), keep);
+      }
+      add_tiles<4>(b, k, count, w, acc);
+    }
+    for (std::int64_t t = 0; t < b.tokens; ++t)
+      write_out(b, t, n, HWY_MIN(b.rows - n, std::int64_t{4}), acc + t * 4);
   }
-  add_tiles<4>(b, k, static_cast<std::int64_t>(count), w, acc);
 }
 
+#if HWY_TARGET == HWY_AVX3
+template <class Direct>
+HWY_INLINE void one_direct_token(const ProjectBlock& b) {
+  const BlockBytes all(b);
+  Span spans[kDirectRows];
+  float acc[kDirectRows];
+  float sums[kDirectRows];
+  for (std::int64_t n = 0; n < b.rows; n += kDirectRows) {
+    for (std::int64_t k = 0; k < b.columns; k += kColumns) {
+      const std::size_t count = index(HWY_MIN(b.columns - k, kColumns));
+      const SomeRows<kDirectRows> rows = some_rows<kDirectRows>(all, b, n, k);
+      const auto steps = static_cast<std::int64_t>(count / Direct::kStep);
+      SpanAhead ahead = span_ahead(all, b, n, k, kDirectRows, kColumns, steps);
+      for (int i = 0; i < kDirectRows; ++i) Direct::scales(rows.at[i], count, spans[i]);
+      dot_rows<Direct>(b.x + k, rows.at, count, spans, ahead, sums);
+      add_sums(k, kDirectRows, sums, acc);
+    }
+    write_out(b, 0, n, HWY_MIN(b.rows - n, std::int64_t{kDirectRows}), acc);
+  }
+}
+#endif
+
 void ProjectBlocks(const ProjectBlock& b) {
-  HWY_ALIGN float acc[kProjectTokens * 4];
-  with_groups(b.type, [&](auto groups) {
+#if HWY_TARGET == HWY_AVX3
+  if (b.tokens == 1 &&
+      with_direct(b.type, [&](auto direct) HWY_ATTR { one_direct_token<decltype(direct)>(b); }))
+    return;
+#endif
+  with_groups(b.type, [&](auto groups) HWY_ATTR {
     using G = decltype(groups);
-    for (std::int64_t n = 0; n < b.rows; n += 4) {
-      for (std::int64_t k = 0; k < b.columns; k += kColumns) {
-        const std::int64_t count = HWY_MIN(b.columns - k, kColumns);
-        const FourRows rows = four_rows(b, n, k);
-        if (k + kColumns < b.columns) {
-          ask_for(b, n, k + kColumns, HWY_MIN(b.columns - k - kColumns, kColumns));
-        } else if (n + 4 < b.rows) {
-          ask_for(b, n + 4, 0, HWY_MIN(b.columns, kColumns));
-        }
-        if (b.tokens == 1) {
-          one_token<G>(b, rows, k, index(count), acc);
-        } else {
-          more_tokens<G>(b, rows, k, index(count), acc);
-        }
-      }
-      const std::int64_t live = HWY_MIN(b.rows - n, std::int64_t{4});
-      for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, n, live, acc + t * 4);
+    if (b.tokens == 1) {
+      one_token<G>(b);
+    } else {
+      more_tokens<G>(b);
     }
   });
 }

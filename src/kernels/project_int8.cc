@@ -80,7 +80,7 @@ HWY_INLINE void add_words(const Rounded& x, std::int64_t t, std::size_t g, const
 // acc[i][n] of tokens t + i of a span, n the rows of kPanels panels; the first span begins the sums.
 template <class G, class Dots, int Tokens>
 HWY_INLINE void add_tile(const Rounded& x, std::int64_t t, const Panel* w, std::size_t count, bool begins,
-                         float* acc) {
+                         std::int64_t acc_stride, float* acc) {
   using Sum = typename Dots::template Sum<G::kMost, G::kElements / 4>;
   const F d;
   V all[Tokens][kPanels];
@@ -94,81 +94,170 @@ HWY_INLINE void add_tile(const Rounded& x, std::int64_t t, const Panel* w, std::
     }
     add_words<G, Sum, Tokens, 0>(x, t, g, w, sums);
     for (int v = 0; v < kPanels; ++v) {
-      const V scale = hn::Load(d, w[v].scale[g]);
+      const V scale = hn::Load(d, w[v].of.scale[g]);
       for (int i = 0; i < Tokens; ++i) {
         const V factor = hn::Set(d, x.factor[t + i][g * G::kElements / 32]);
         all[i][v] = hn::MulAdd(hn::ConvertTo(d, sums[i][v].total()), hn::Mul(factor, scale), all[i][v]);
         if constexpr (G::kMinus) {
           const V total = hn::Set(d, x.total[t + i][g]);
-          all[i][v] = hn::NegMulAdd(total, hn::Load(d, w[v].minus[g]), all[i][v]);
+          all[i][v] = hn::NegMulAdd(total, hn::Load(d, w[v].of.minus[g]), all[i][v]);
         }
       }
     }
   }
   for (int i = 0; i < Tokens; ++i) {
     for (int v = 0; v < kPanels; ++v) {
-      float* to = acc + i * kInt8Rows + v * static_cast<std::int64_t>(kLanes);
+      float* to = acc + i * acc_stride + v * static_cast<std::int64_t>(kLanes);
       hn::Store(begins ? all[i][v] : hn::Add(hn::Load(d, to), all[i][v]), d, to);
     }
   }
 }
 
-HWY_INLINE PanelRows panel_rows(const ProjectBlock& b, std::int64_t n, std::int64_t k) {
-  PanelRows rows;
-  const std::int64_t elements = block_elements(b.type);
-  const std::int64_t bytes = block_bytes(b.type);
-  const std::int64_t row_bytes = b.weight_stride / elements * bytes;
-  const auto* first = static_cast<const std::uint8_t*>(b.weight) + k / elements * bytes;
-  for (std::size_t i = 0; i < kLanes; ++i)
-    rows.at[i] = first + HWY_MIN(n + static_cast<std::int64_t>(i), b.rows - 1) * row_bytes;
-  constexpr auto kStep = kPanels * static_cast<std::int64_t>(kLanes);
-  if (n + kStep < b.rows) rows.ahead = kStep * row_bytes;
-  return rows;
+// Room for the rows of a panel that the weight has not all of.
+struct LastRows {
+  HWY_ALIGN std::uint8_t bytes[kLanes][kWhole * 34 / 32];
+};
+
+// How a product walks through its weight: spans of about equal length, at most kWhole columns.
+struct SpanWalk {
+  BlockBytes all;
+  std::int64_t columns;  // of a span
+  std::int64_t step;     // columns between two requests of what comes next
+
+  HWY_INLINE explicit SpanWalk(const ProjectBlock& b) : all(b), step(all.elements == 32 ? 32 : 64) {
+    const std::int64_t spans = (b.columns + kMost - 1) / kMost;
+    const std::int64_t each = (b.columns + spans - 1) / spans;
+    columns = (each + all.elements - 1) / all.elements * all.elements;
+  }
+  [[nodiscard]] std::int64_t count(const ProjectBlock& b, std::int64_t k) const {
+    return HWY_MIN(b.columns - k, columns);
+  }
+
+ private:
+  static constexpr auto kMost = static_cast<std::int64_t>(kWhole);
+};
+
+// kLanes rows from row n on, from column k on. Rows past the end repeat the last one.
+HWY_INLINE PanelRows panel_rows(const SpanWalk& walk, const ProjectBlock& b, std::int64_t n, std::int64_t k,
+                                LastRows& last) {
+  constexpr auto kRows = static_cast<std::int64_t>(kLanes);
+  const BlockBytes& all = walk.all;
+  if (n + kRows <= b.rows) return {all.at(n, k), all.stride};
+  const std::size_t bytes = index(all.of(walk.count(b, k)));
+  for (std::int64_t i = 0; i < kRows; ++i)
+    std::memcpy(last.bytes[i], all.at(HWY_MIN(n + i, b.rows - 1), k), bytes);
+  return {last.bytes[0], sizeof(last.bytes[0])};
 }
+
+// What is asked for during a span of `rows` rows: the same columns of rows far enough ahead to arrive in
+// time. These may lie past the end, where other rows of the weight mostly are; asking is no access. With many
+// tokens, after the last rows come the first ones' of the columns that are rounded next.
+HWY_INLINE SpanAhead span_ahead(const SpanWalk& walk, const ProjectBlock& b, std::int64_t n, std::int64_t k,
+                                std::int64_t rows, std::int64_t room) {
+  constexpr std::int64_t kReach = 24 << 10;  // bytes, half of a first-level cache
+  const std::int64_t steps = rows / static_cast<std::int64_t>(kLanes) * walk.count(b, k) / walk.step;
+  n += rows * HWY_MAX(kReach / (rows * walk.all.stride), std::int64_t{1});
+  if (n >= b.rows && k + room < b.columns) {
+    n = 0;
+    k += room;
+  }
+  return {walk.all.at(n, k), walk.all.stride, walk.all.of(walk.count(b, k)), rows,
+          HWY_MAX(steps, std::int64_t{1})};
+}
+// The first rows of all, while x is rounded.
+HWY_INLINE void ask_for_first(const SpanWalk& walk, const ProjectBlock& b, std::int64_t rows) {
+  const std::int64_t columns = HWY_MIN(walk.columns * (kProjectTokens / b.tokens), b.columns);
+  SpanAhead(walk.all.at(0, 0), walk.all.stride, walk.all.of(columns), HWY_MIN(rows, b.rows), 1).ask_all();
+}
+
 // Panels from row n on times a span of all tokens, whose first is `x`.
 template <class G, class Dots>
-HWY_INLINE void add_span(const ProjectBlock& b, const Rounded& x, std::int64_t first, std::int64_t n,
-                         std::int64_t k, Panel* panels, float* acc) {
+HWY_INLINE void add_span(const SpanWalk& walk, const ProjectBlock& b, const Rounded& x, std::int64_t first,
+                         std::int64_t n, std::int64_t k, SpanAhead& ahead, Panel* panels,
+                         std::int64_t acc_stride, float* acc) {
   constexpr auto kRows = static_cast<std::int64_t>(kLanes);
   constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
-  const std::int64_t columns = HWY_MIN(b.columns - k, static_cast<std::int64_t>(kWhole));
-  const std::size_t count = index(columns);
+  const std::size_t count = index(walk.count(b, k));
+  LastRows last;
   for (std::int64_t v = 0; v < kPanels; ++v)
-    unpack_panel(b.type, panel_rows(b, n + v * kRows, k), count, kFlip, panels[v]);
+    unpack_panel(b.type, panel_rows(walk, b, n + v * kRows, k, last), count, kFlip, ahead, panels[v]);
   std::int64_t t = 0;
   for (; t + kTileTokens <= b.tokens; t += kTileTokens)
-    add_tile<G, Dots, kTileTokens>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
+    add_tile<G, Dots, kTileTokens>(x, first + t, panels, count, k == 0, acc_stride, acc + t * acc_stride);
   if (t + 2 <= b.tokens) {
-    add_tile<G, Dots, 2>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
+    add_tile<G, Dots, 2>(x, first + t, panels, count, k == 0, acc_stride, acc + t * acc_stride);
     t += 2;
   }
-  if (t < b.tokens) add_tile<G, Dots, 1>(x, first + t, panels, count, k == 0, acc + t * kInt8Rows);
+  if (t < b.tokens)
+    add_tile<G, Dots, 1>(x, first + t, panels, count, k == 0, acc_stride, acc + t * acc_stride);
 }
+
+#if HWY_TARGET != HWY_SCALAR
+// One token: words are multiplied as they are turned round, without a panel between. The sums of groups stand
+// in memory until the scales are read.
+template <class G, class Dots>
+HWY_INLINE void add_one_token(const SpanWalk& walk, const ProjectBlock& b, const Rounded& x,
+                              std::int64_t slot, std::int64_t n, std::int64_t k, SpanAhead& ahead, Scales& by,
+                              float* acc) {
+  const F d;
+  constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
+  const std::size_t count = index(walk.count(b, k));
+  HWY_ALIGN std::int32_t sums[kWhole / G::kElements][kLanes];
+  const DotWords<Dots, G::kMost> to{x.q[slot], x.first[slot], sums};
+  LastRows last;
+  turn_blocks(b.type, panel_rows(walk, b, n, k, last), count, kFlip, ahead, by, to);
+  V all = hn::Zero(d);
+  for (std::size_t g = 0; g < count / G::kElements; ++g) {
+    const V factor = hn::Set(d, x.factor[slot][g * G::kElements / 32]);
+    const V whole = hn::ConvertTo(d, hn::Load(hn::RebindToSigned<F>(), sums[g]));
+    all = hn::MulAdd(whole, hn::Mul(factor, hn::Load(d, by.scale[g])), all);
+    if constexpr (G::kMinus) all = hn::NegMulAdd(hn::Set(d, x.total[slot][g]), hn::Load(d, by.minus[g]), all);
+  }
+  hn::Store(k == 0 ? all : hn::Add(hn::Load(d, acc), all), d, acc);
+}
+#endif
 
 // As many spans as Rounded has room for are rounded at once; few tokens walk whole rows of the weight.
 template <class G, class Dots>
 HWY_NOINLINE void multiply(const ProjectBlock& b) {
-  constexpr auto kSpanColumns = static_cast<std::int64_t>(kWhole);
+  constexpr auto kRows = static_cast<std::int64_t>(kLanes);
   const std::int32_t offset = offset_of(b.type) + (G::kMost == kWide && Dots::kOffset ? 128 : 0);
+  const SpanWalk walk(b);
+#if HWY_TARGET == HWY_SCALAR
+  const bool is_one = false;
+#else
+  const bool is_one = b.tokens == 1 && is_turned(b.type);
+#endif
+  const std::int64_t rows = is_one ? kRows : kPanels * kRows;
   Rounded x;
   Panel panels[kPanels];
-  HWY_ALIGN float acc[kProjectTokens * kInt8Rows];
-  const std::int64_t step = kProjectTokens / b.tokens * kSpanColumns;
-  for (std::int64_t from = 0; from < b.columns; from += step) {
-    const std::int64_t to = HWY_MIN(from + step, b.columns);
-    for (std::int64_t k = from; k < to; k += kSpanColumns) {
-      const std::int64_t slot = (k - from) / kSpanColumns * b.tokens;
-      const std::size_t count = index(HWY_MIN(to - k, kSpanColumns));
+  HWY_ALIGN float acc[kInt8Sums];
+  ask_for_first(walk, b, rows);
+  const std::int64_t acc_stride = (b.rows + kPanels * kRows - 1) / (kPanels * kRows) * (kPanels * kRows);
+  const std::int64_t room = kProjectTokens / b.tokens * walk.columns;
+  for (std::int64_t from = 0; from < b.columns; from += room) {
+    const std::int64_t to = HWY_MIN(from + room, b.columns);
+    for (std::int64_t k = from; k < to; k += walk.columns) {
+      const std::int64_t slot = (k - from) / walk.columns * b.tokens;
       for (std::int64_t t = 0; t < b.tokens; ++t)
-        round_span<static_cast<std::size_t>(G::kElements)>(b.x + t * b.x_stride + k, count, offset, slot + t,
-                                                           x);
+        round_span<static_cast<std::size_t>(G::kElements)>(b.x + t * b.x_stride + k, index(walk.count(b, k)),
+                                                           offset, slot + t, x);
     }
-    for (std::int64_t n = 0; n < b.rows; n += kPanels * static_cast<std::int64_t>(kLanes)) {
-      for (std::int64_t k = from; k < to; k += kSpanColumns)
-        add_span<G, Dots>(b, x, (k - from) / kSpanColumns * b.tokens, n, k, panels, acc + n);
+    for (std::int64_t n = 0; n < b.rows; n += rows) {
+      for (std::int64_t k = from; k < to; k += walk.columns) {
+        const std::int64_t slot = (k - from) / walk.columns * b.tokens;
+        SpanAhead ahead = span_ahead(walk, b, n, k, rows, room);
+#if HWY_TARGET != HWY_SCALAR
+        if (is_one) {
+          add_one_token<G, Dots>(walk, b, x, slot, n, k, ahead, panels[0].of, acc + n);
+          continue;
+        }
+#endif
+        add_span<G, Dots>(walk, b, x, slot, n, k, ahead, panels, acc_stride, acc + n);
+      }
     }
   }
-  for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, 0, b.rows, acc + t * kInt8Rows);
+  for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, 0, b.rows, acc + t * acc_stride);
 }
 
 template <class Dots>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of x as 8-bit whole numbers: q = x / factor, |q| <= 127, factor = max |x| / 127 of 32 neighbours, with
-// the sums of q that a weight's offset and minus need. Four groups of 32 are folded together.
+// the sums of q that a weight's offset and minus need.
 #if defined(LOCANT_KERNELS_ROUNDED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCANT_KERNELS_ROUNDED_INL_H_
 #undef LOCANT_KERNELS_ROUNDED_INL_H_
@@ -53,71 +53,76 @@ HWY_INLINE void fold4([[maybe_unused]] D d, const VecOf<D>* v, hn::TFromD<D>* ou
 #endif
 }
 
-// The factors and 1 / factors of four groups from their largest |x|.
-HWY_INLINE void factors4(const float* most, float* factor, float* inverse) {
-  const hn::CappedTag<float, 4> d;
-  for (std::size_t i = 0; i < 4; i += hn::Lanes(d)) {
-    const auto top = hn::LoadU(d, most + i);
+// 16 groups, or one span: the factors and 1 / factors from their largest |x|.
+HWY_INLINE void factors_of(const std::int32_t* most, std::size_t groups, float* factor, float* inverse) {
+  const F d;
+  for (std::size_t g = 0; g < groups; g += kLanes) {
+    const V top = hn::BitCast(d, hn::LoadU(hn::RebindToSigned<F>(), most + g));
     const auto finite = hn::Le(top, hn::Set(d, 3.402823466e38f));
     const auto counts = hn::And(finite, hn::Ge(top, hn::Set(d, 0x1p-119f)));
-    const auto most_q = hn::Set(d, 127.0f);
-    const auto some = hn::IfThenElseZero(counts, hn::Div(top, most_q));
-    hn::StoreU(hn::IfThenElse(finite, some, hn::Sub(top, top)), d, factor + i);  // else NaN
-    hn::StoreU(hn::IfThenElseZero(counts, hn::Div(most_q, top)), d, inverse + i);
+    const V most_q = hn::Set(d, 127.0f);
+    const V some = hn::IfThenElseZero(counts, hn::Div(top, most_q));
+    hn::StoreU(hn::IfThenElse(finite, some, hn::Sub(top, top)), d, factor + g);  // else NaN
+    hn::StoreU(hn::IfThenElseZero(counts, hn::Div(most_q, top)), d, inverse + g);
   }
 }
 
-// Four groups of 32 from x on, of which `groups` exist. Group is the weight's: 16 or 32 elements.
-template <std::size_t Group>
-HWY_INLINE void round4(const float* x, std::size_t groups, std::int32_t offset, std::int8_t* q, float* factor,
-                       std::int32_t* first, float* total) {
-  const F d;
-  const hn::RebindToSigned<F> di;
+// |x| of what counts is at most 127 / inverse; what does not has the inverse 0 or the factor NaN.
+HWY_INLINE hn::Vec<hn::RebindToSigned<F>> round_and_store(V scaled, std::int8_t* to) {
+#if HWY_TARGET == HWY_AVX3
+  const __m512i whole = _mm512_cvtps_epi32(scaled.raw);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(whole));
+  return hn::Vec<hn::RebindToSigned<F>>{whole};
+#else
   const hn::Rebind<std::int8_t, F> d8;
-  constexpr std::size_t kSums = 32 / Group;
-  hn::Vec<decltype(di)> tops[4];
-  for (std::size_t g = 0; g < 4; ++g) {
-    const float* at = x + 32 * HWY_MIN(g, groups - 1);
-    tops[g] = hn::BitCast(di, hn::Abs(hn::LoadU(d, at)));  // order of bits is order of sizes, NaN on top
-    for (std::size_t j = kLanes; j < 32; j += kLanes)
-      tops[g] = hn::Max(tops[g], hn::BitCast(di, hn::Abs(hn::LoadU(d, at + j))));
-  }
-  std::int32_t most[4];
-  fold4(di, tops, most, [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); });
-  float largest[4];
-  float inverse[4];
-  std::memcpy(largest, most, sizeof(largest));
-  factors4(largest, factor, inverse);
-  hn::Vec<decltype(di)> sums[kSums][4];
-  for (std::size_t s = 0; s < kSums; ++s) {
-    for (std::size_t g = 0; g < 4; ++g) sums[s][g] = hn::Zero(di);
-  }
-  for (std::size_t g = 0; g < groups; ++g) {
-    const V by = hn::Set(d, inverse[g]);
-    for (std::size_t j = 0; j < 32; j += kLanes) {
-      const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(d, x + 32 * g + j), by));
-      sums[j / Group][g] = hn::Add(sums[j / Group][g], whole);
-      hn::StoreU(hn::DemoteTo(d8, whole), d8, q + 32 * g + j);
-    }
-  }
-  for (std::size_t s = 0; s < kSums; ++s) {
-    std::int32_t sum[4];
-    fold4(di, sums[s], sum, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
-    for (std::size_t g = 0; g < 4; ++g) {
-      first[kSums * g + s] = -offset * sum[g];
-      total[kSums * g + s] = factor[g] * static_cast<float>(sum[g]);
-    }
-  }
+  const auto whole = hn::NearestInt(scaled);
+  hn::StoreU(hn::DemoteTo(d8, whole), d8, to);
+  return whole;
+#endif
 }
 
+// Group is the weight's: 16 or 32 elements. Phases, each over the whole span: the largest |x| of 32, factors,
+// whole numbers and their sums.
 template <std::size_t Group>
 HWY_INLINE void round_span(const float* x, std::size_t count, std::int32_t offset, std::int64_t t,
                            Rounded& to) {
+  const F d;
+  const hn::RebindToSigned<F> di;
+  using VI = hn::Vec<decltype(di)>;
+  constexpr std::size_t kMost = kWhole / 32 + 16;  // whole vectors, the last may be part empty
   const std::size_t groups = count / 32;
+  HWY_ALIGN std::int32_t most[kMost];
+  HWY_ALIGN float inverse[kMost];
+  VI four[4];
   for (std::size_t g = 0; g < groups; g += 4) {
-    const std::size_t at = g * (32 / Group);
-    round4<Group>(x + 32 * g, HWY_MIN(groups - g, std::size_t{4}), offset, to.q[t] + 32 * g, to.factor[t] + g,
-                  to.first[t] + at, to.total[t] + at);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const float* at = x + 32 * HWY_MIN(g + i, groups - 1);
+      four[i] = hn::BitCast(di, hn::Abs(hn::LoadU(d, at)));  // order of bits is order of sizes, NaN on top
+      for (std::size_t j = kLanes; j < 32; j += kLanes)
+        four[i] = hn::Max(four[i], hn::BitCast(di, hn::Abs(hn::LoadU(d, at + j))));
+    }
+    fold4(di, four, most + g, [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); });
+  }
+  HWY_ALIGN float factor[kMost];
+  factors_of(most, groups, factor, inverse);
+  std::memcpy(to.factor[t], factor, groups * sizeof(float));
+  constexpr std::size_t kSums = 32 / Group;
+  HWY_ALIGN std::int32_t sum[kSums * kMost];
+  for (std::size_t g = 0; g < kSums * groups; g += 4) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (g + i >= kSums * groups) break;
+      const V by = hn::Set(d, inverse[(g + i) / kSums]);
+      const std::size_t at = Group * (g + i);
+      four[i] = round_and_store(hn::Mul(hn::LoadU(d, x + at), by), to.q[t] + at);
+      for (std::size_t j = kLanes; j < Group; j += kLanes)
+        four[i] = hn::Add(four[i], round_and_store(hn::Mul(hn::LoadU(d, x + at + j), by), to.q[t] + at + j));
+    }
+    fold4(di, four, sum + g, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+  }
+  for (std::size_t g = 0; g < kSums * groups; ++g) {
+    to.first[t][g] =
+        static_cast<std::int32_t>(static_cast<std::uint32_t>(-offset) * static_cast<std::uint32_t>(sum[g]));
+    to.total[t][g] = to.factor[t][g / kSums] * static_cast<float>(sum[g]);
   }
 }
 

@@ -16,26 +16,24 @@
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
 
-struct Panel {
-  HWY_ALIGN std::uint32_t q[kWhole / 4][kLanes];
+struct Scales {
   HWY_ALIGN float scale[kWhole / 16][kLanes];
   HWY_ALIGN float minus[kWhole / 16][kLanes];
 };
-
-// kLanes rows from column k on. Rows past the end repeat the last one.
-struct PanelRows {
-  const std::uint8_t* at[kLanes];
-  std::int64_t ahead = 0;  // bytes to the rows that come next, 0: none
+struct Panel {
+  HWY_ALIGN std::uint32_t q[kWhole / 4][kLanes];
+  Scales of;
 };
 
-// Asks for bytes [from, to) of the rows that come next, a few at a time: more than the machine can wait for
-// at once would stop it, and it does not see so many rows coming by itself.
-HWY_INLINE void ask_ahead(const PanelRows& rows, std::size_t from, std::size_t to) {
-  if (rows.ahead == 0) return;
-  for (std::size_t at = (from + 63) / 64 * 64; at < to; at += 64) {
-    for (const std::uint8_t* row : rows.at) hwy::Prefetch(row + rows.ahead + at);
+// kLanes rows from column k on.
+struct PanelRows {
+  const std::uint8_t* first;
+  std::int64_t stride;  // bytes from row to row
+
+  [[nodiscard]] const std::uint8_t* at(std::size_t i) const {
+    return first + static_cast<std::int64_t>(i) * stride;
   }
-}
+};
 
 // What is added to whole numbers of a type to have none below zero (kWide: they stay signed).
 HWY_INLINE std::int8_t offset_of(GgmlType type) {
@@ -65,8 +63,8 @@ HWY_INLINE void turn_spans(const Span* spans, std::size_t count, std::int8_t off
     std::memcpy(to.q[i / 4], word, sizeof(word));
   }
   for (std::size_t g = 0; g < groups; ++g) {
-    to.scale[g][0] = spans->scale[g];
-    to.minus[g][0] = spans->minus[g];
+    to.of.scale[g][0] = spans->scale[g];
+    to.of.minus[g][0] = spans->minus[g];
   }
 }
 
@@ -75,16 +73,32 @@ HWY_INLINE void turn_spans(const Span* spans, std::size_t count, std::int8_t off
 using Bytes = hn::Repartition<std::uint8_t, F>;
 using VBytes = hn::Vec<Bytes>;
 
-// 16 bytes of every fourth row, from row `first` on.
-template <class D>
-HWY_INLINE hn::Vec<D> every_fourth(D d, const std::uint8_t* const* rows, std::size_t offset) {
-  if constexpr (hn::MaxLanes(D()) == 16) {
-    return hn::LoadU(d, rows[0] + offset);
+// A pointer that the compiler takes as it is: it would keep one for each row, more than there are registers.
+HWY_INLINE const std::uint8_t* as_it_is(const std::uint8_t* p) {
+#if defined(__GNUC__)
+  asm("" : "+r"(p));
+#endif
+  return p;
+}
+
+// 16 bytes of every fourth row: `quarter[i]` points at row 4i.
+HWY_INLINE VBytes every_fourth(const std::uint8_t* const* quarter, std::int64_t offset) {
+#if HWY_TARGET == HWY_AVX3
+  const auto at = [&](int i) HWY_ATTR {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(quarter[i] + offset));
+  };
+  const __m256i two = _mm256_inserti128_si256(_mm256_castsi128_si256(at(0)), at(1), 1);
+  const __m512i three = _mm512_inserti32x4(_mm512_castsi256_si512(two), at(2), 2);
+  return VBytes{_mm512_inserti32x4(three, at(3), 3)};
+#else
+  const Bytes d;
+  if constexpr (kLanes == 4) {
+    return hn::LoadU(d, quarter[0] + offset);
   } else {
-    const hn::Half<D> half;
-    constexpr std::size_t kHalf = hn::MaxLanes(half) / 4;
-    return hn::Combine(d, every_fourth(half, rows + kHalf, offset), every_fourth(half, rows, offset));
+    const hn::Half<Bytes> half;
+    return hn::Combine(d, hn::LoadU(half, quarter[1] + offset), hn::LoadU(half, quarter[0] + offset));
   }
+#endif
 }
 
 // words[j] = bytes 4j ... 4j + 3 behind `offset` of all rows.
@@ -92,10 +106,12 @@ HWY_INLINE void turn(const PanelRows& rows, std::size_t offset, VBytes* words) {
   const Bytes d8;
   const Words d;
   const hn::Repartition<std::uint64_t, F> d64;
-  const auto a = hn::BitCast(d, every_fourth(d8, rows.at, offset));
-  const auto b = hn::BitCast(d, every_fourth(d8, rows.at + 1, offset));
-  const auto c = hn::BitCast(d, every_fourth(d8, rows.at + 2, offset));
-  const auto e = hn::BitCast(d, every_fourth(d8, rows.at + 3, offset));
+  const std::uint8_t* quarter[kLanes / 4];
+  for (std::size_t i = 0; i < kLanes / 4; ++i) quarter[i] = as_it_is(rows.at(4 * i) + offset);
+  const auto a = hn::BitCast(d, every_fourth(quarter, 0));
+  const auto b = hn::BitCast(d, every_fourth(quarter, rows.stride));
+  const auto c = hn::BitCast(d, every_fourth(quarter, 2 * rows.stride));
+  const auto e = hn::BitCast(d, every_fourth(quarter, 3 * rows.stride));
   const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
   const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
   const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
@@ -109,6 +125,50 @@ HWY_INLINE void turn(const PanelRows& rows, std::size_t offset, VBytes* words) {
 HWY_INLINE void put(VBytes bytes, std::uint32_t* to) {
   hn::Store(hn::BitCast(Words(), bytes), Words(), to);
 }
+
+// Where the words of a group go, in the order of J = 0 ... Count - 1: into a panel, or times one row of x.
+struct KeepWords {
+  Panel& panel;
+
+  struct Group {
+    std::uint32_t (*q)[kLanes];
+    template <int J>
+    HWY_INLINE void add(VBytes word) {
+      put(word, q[J]);
+    }
+  };
+  template <int Count>
+  HWY_INLINE Group begin(std::size_t g) const {
+    return {panel.q + Count * g};
+  }
+  HWY_INLINE void end(std::size_t /*g*/, const Group& /*group*/) const {}
+};
+template <class Dots, int Most>
+struct DotWords {
+  const std::int8_t* x;
+  const std::int32_t* first;
+  std::int32_t (*sums)[kLanes];
+
+  template <int Count>
+  struct Group {
+    typename Dots::template Sum<Most, Count> sum;
+    const std::int8_t* x;
+    template <int J>
+    HWY_INLINE void add(VBytes word) {
+      std::uint32_t four;
+      std::memcpy(&four, x + 4 * J, sizeof(four));
+      sum.template add<J>(hn::BitCast(Words(), word), hn::Set(Words(), four));
+    }
+  };
+  template <int Count>
+  HWY_INLINE Group<Count> begin(std::size_t g) const {
+    return {typename Dots::template Sum<Most, Count>(first[g]), x + 4 * Count * g};
+  }
+  template <int Count>
+  HWY_INLINE void end(std::size_t g, const Group<Count>& group) const {
+    hn::Store(group.sum.total(), hn::RebindToSigned<F>(), sums[g]);
+  }
+};
 HWY_INLINE VBytes low_half(VBytes bytes) {
   return hn::And(bytes, hn::Set(Bytes(), std::uint8_t{15}));
 }
@@ -123,8 +183,17 @@ HWY_INLINE V signed_byte_of(VWords words) {
   const hn::RebindToSigned<F> di;
   return hn::ConvertTo(F(), hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * B>(hn::BitCast(di, words))));
 }
+// The f16 in the lower half of every word.
 HWY_INLINE V half_of(VWords bits) {
-  return from_half_bits(F(), bits);
+#if HWY_TARGET == HWY_AVX3
+  return V{_mm512_cvtph_ps(_mm512_cvtepi32_epi16(bits.raw))};
+#elif HWY_TARGET == HWY_AVX2
+  const auto low = _mm256_and_si256(bits.raw, _mm256_set1_epi32(0xFFFF));
+  const auto packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
+  return V{_mm256_cvtph_ps(_mm256_castsi256_si128(packed))};
+#else
+  return from_half_bits(F(), hn::And(bits, hn::Set(Words(), 0xFFFFu)));
+#endif
 }
 
 // Spans of kLanes rows, turned round.
@@ -132,27 +201,23 @@ HWY_INLINE void turn_spans(const Span* spans, std::size_t count, std::int8_t off
                            Panel& to) {
   const Bytes d8;
   const auto add = hn::Set(d8, static_cast<std::uint8_t>(offset));
-  PanelRows rows;
-  const auto each_row = [&](const auto& member) HWY_ATTR {
-    for (std::size_t i = 0; i < kLanes; ++i)
-      rows.at[i] = reinterpret_cast<const std::uint8_t*>(member(spans[i]));
+  constexpr std::int64_t kStride = sizeof(Span);
+  const auto rows_of = [](const void* first) {
+    return PanelRows{static_cast<const std::uint8_t*>(first), kStride};
   };
   VBytes words[4];
-  each_row([](const Span& span) { return span.q; });
   for (std::size_t i = 0; i < count; i += 16) {
-    turn(rows, i, words);
+    turn(rows_of(spans->q), i, words);
     for (std::size_t j = 0; j < 4; ++j) put(hn::Add(words[j], add), to.q[i / 4 + j]);
   }
-  const auto floats = [&](float(*out)[kLanes]) HWY_ATTR {
+  const auto floats = [&](const PanelRows& rows, float(*out)[kLanes]) HWY_ATTR {
     for (std::size_t g = 0; g < groups; g += 4) {  // groups past the end are never read
       turn(rows, 4 * g, words);
       for (std::size_t j = 0; j < 4; ++j) put(words[j], reinterpret_cast<std::uint32_t*>(out[g + j]));
     }
   };
-  each_row([](const Span& span) { return span.scale; });
-  floats(to.scale);
-  each_row([](const Span& span) { return span.minus; });
-  floats(to.minus);
+  floats(rows_of(spans->scale), to.of.scale);
+  floats(rows_of(spans->minus), to.of.minus);
 }
 
 #endif

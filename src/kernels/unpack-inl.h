@@ -163,25 +163,32 @@ struct SmallIq4Nl {
 };
 
 template <class Small>
-HWY_INLINE void unpack_small(const std::uint8_t* bytes, std::size_t count, Span& to) {
+HWY_INLINE void small_scales(const std::uint8_t* bytes, std::size_t count, Span& to) {
   const F d;
-  constexpr std::size_t kFront = Small::kLeast ? 4 : 2;
   HWY_ALIGN Half scale[kSpan / 32 + 16];
   HWY_ALIGN Half least[Small::kLeast ? kSpan / 32 + 16 : 1];
   const std::size_t blocks = count / 32;
   for (std::size_t b = 0; b < blocks; ++b, bytes += Small::kBytes) {
-    std::memcpy(&scale[b].bits, bytes, 2);
-    if constexpr (Small::kLeast) std::memcpy(&least[b].bits, bytes + 2, 2);
-    Small::values(bytes + kFront, to.q + 32 * b);
-  }
-  for (std::size_t b = 0; b < blocks; b += kLanes) {
-    for (std::size_t i = blocks; i < b + kLanes; ++i) {  // behind the end
-      scale[i].bits = 0;
-      if constexpr (Small::kLeast) least[i].bits = 0;
+    if constexpr (Small::kLeast) {
+      std::uint32_t both;
+      std::memcpy(&both, bytes, sizeof(both));
+      scale[b].bits = static_cast<std::uint16_t>(both);
+      least[b].bits = static_cast<std::uint16_t>(both >> 16);
+    } else {
+      std::memcpy(&scale[b].bits, bytes, 2);
     }
+  }
+  for (std::size_t b = 0; b < blocks; b += kLanes) {  // what is converted behind the end is never read
     hn::StoreU(load(d, scale + b), d, to.scale + b);
     if constexpr (Small::kLeast) hn::StoreU(hn::Neg(load(d, least + b)), d, to.minus + b);
   }
+}
+template <class Small>
+HWY_INLINE void unpack_small(const std::uint8_t* bytes, std::size_t count, Span& to) {
+  constexpr std::size_t kFront = Small::kLeast ? 4 : 2;
+  for (std::size_t b = 0; b < count / 32; ++b)
+    Small::values(bytes + Small::kBytes * b + kFront, to.q + 32 * b);
+  small_scales<Small>(bytes, count, to);
 }
 
 // E8M0 exponent; the table holds twice the values, so the scale is 2^(e - 128).

@@ -37,12 +37,14 @@ Kernel kernel_of(const ProjectCall& call) noexcept {
 }
 
 // Rows of a piece, which no bit depends on. Every piece in whole numbers rounds x again, so it is as large as
-// four pieces a thread allow.
-std::int64_t rows_of_piece(Kernel kernel, std::int64_t rows, std::int64_t token_cuts, int threads) noexcept {
+// its sums have room and two pieces a thread allow.
+std::int64_t rows_of_piece(Kernel kernel, std::int64_t rows, std::int64_t tokens, int threads) noexcept {
   constexpr std::int64_t kRows = kernels::kProjectRows;
   if (kernel != kernels::project_int8) return kRows;
-  const std::int64_t cuts = threads == 1 ? 1 : ceil_div(4 * std::int64_t{threads}, token_cuts);
-  return std::min(kernels::kInt8Rows, ceil_div(ceil_div(rows, cuts), kRows) * kRows);
+  const std::int64_t token_cuts = ceil_div(tokens, kernels::kProjectTokens);
+  const std::int64_t cuts = threads == 1 ? 1 : ceil_div(2 * std::int64_t{threads}, token_cuts);
+  const std::int64_t room = kernels::kInt8Sums / std::min(tokens, kernels::kProjectTokens) / kRows * kRows;
+  return std::min(room, ceil_div(ceil_div(rows, cuts), kRows) * kRows);
 }
 
 }  // namespace
@@ -59,7 +61,7 @@ void project(const ProjectCall& call, ThreadPool& pool) {
   constexpr std::int64_t kTokens = kernels::kProjectTokens;
   const Kernel kernel = kernel_of(call);
   const std::int64_t token_cuts = ceil_div(tokens, kTokens);
-  const std::int64_t rows_each = rows_of_piece(kernel, rows, token_cuts, pool.size());
+  const std::int64_t rows_each = rows_of_piece(kernel, rows, tokens, pool.size());
   const auto body = [&](std::int64_t piece) {
     const std::int64_t t = piece % token_cuts * kTokens;
     const std::int64_t n = piece / token_cuts * rows_each;
