@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// out[t][n] = scale * sum_k x[t][k] weight[n][k] + bias[n], from row-major weights without packing.
-// One token: eight rows stream together. More: a tile of tokens x 4 rows; 16-bit rows are converted once
-// into a panel that stays in the first-level cache. Columns are summed in blocks of 1024.
+// out[t][n] = scale * sum_k x[t][k] weight[n][k] + bias[n], from row-major weights.
+//
+// One token: eight rows stream together. Few: a tile reads four rows as they are stored. Many: a panel of
+// rows is made f32 and aligned once, stays in the second-level cache, and tiles of tokens pass over it:
+//
+//             panel: 32 rows x 1024 columns                while a tile runs, it asks for a part of what
+//            +------+------+-- ... --+------+              the next panel is made of
+//   6 tokens | tile | tile |         | tile |
+//            +------+------+-- ... --+------+
+//   6 tokens | tile | ...
+//
+// Columns are summed in spans of 1024, so an element's bits depend on its row alone.
 #include "kernels/project.h"
 
 #include "kernels/targets-inl.h"
@@ -10,10 +19,14 @@
 #define HWY_TARGET_INCLUDE "kernels/project.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/tiles-inl.h"
+#include "kernels/dense-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
+
+inline constexpr std::int64_t kPanelRows = 32;
+// Rows of a panel lie apart by more than a page, which would give them all the same place in a cache.
+inline constexpr std::int64_t kPanelStride = kColumns + 16;
 
 template <class T>
 HWY_INLINE void to_floats(const T* from, std::size_t n, float* to) {
@@ -23,33 +36,108 @@ HWY_INLINE void to_floats(const T* from, std::size_t n, float* to) {
   if (i < n) store_n(d, load_n(d, from + i, n - i), to + i, n - i);
 }
 
-template <int Rows, class T>
-void rows_of(const ProjectBlock& b, const T* weight) {
-  HWY_ALIGN float acc[kProjectTokens * Rows];
-  HWY_ALIGN float panel[Rows == 4 && !std::is_same_v<T, float> ? 4 * kColumns : 1];
-  for (std::int64_t n = 0; n < b.rows; n += Rows) {
-    const std::int64_t live = HWY_MIN(b.rows - n, static_cast<std::int64_t>(Rows));
+// Lines a step that ask for `bytes` in `steps` steps.
+HWY_INLINE int lines_each(std::size_t bytes, std::int64_t steps) {
+  return static_cast<int>((static_cast<std::int64_t>(bytes / 64) + steps - 1) / HWY_MAX(steps, std::int64_t{1}));
+}
+
+template <class T>
+void few_tokens(const ProjectBlock& b, const T* weight) {
+  HWY_ALIGN float acc[2 * kDenseTokens * 4] = {};
+  const std::int64_t tiles = (b.tokens + kDenseTokens - 1) / kDenseTokens;
+  const std::size_t bytes = index(b.columns) * sizeof(T);
+  const std::int64_t steps = tiles * (b.columns / static_cast<std::int64_t>(kLanes));
+  for (std::int64_t n = 0; n < b.rows; n += 4) {
+    const std::int64_t live = HWY_MIN(b.rows - n, std::int64_t{4});
+    Ahead ahead{.row = reinterpret_cast<const std::uint8_t*>(weight + (n + 4) * b.weight_stride),
+                .stride = index(b.weight_stride) * sizeof(T),
+                .bytes = bytes,
+                .rows = HWY_MIN(b.rows - n - 4, std::int64_t{4}),
+                .each = lines_each(4 * bytes, steps)};
     for (std::int64_t k = 0; k < b.columns; k += kColumns) {
-      const std::int64_t count = HWY_MIN(b.columns - k, kColumns);
-      const T* w[Rows];
-      // Rows past the end repeat the last one; their sums are dropped.
-      for (int i = 0; i < Rows; ++i) {
-        w[i] = weight + (n + HWY_MIN(static_cast<std::int64_t>(i), live - 1)) * b.weight_stride + k;
-      }
-      if constexpr (Rows == 4 && !std::is_same_v<T, float>) {
-        if (b.tokens > kTile) {
-          const float* converted[Rows];
-          for (int i = 0; i < Rows; ++i) {
-            to_floats(w[i], index(count), panel + i * kColumns);
-            converted[i] = panel + i * kColumns;
-          }
-          add_tiles<Rows>(b, k, count, converted, acc);
-          continue;
-        }
-      }
-      add_tiles<Rows>(b, k, count, w, acc);
+      dense_spans<T>(b.tokens,
+                     {.x = b.x + k,
+                      .x_stride = b.x_stride,
+                      .w = weight + n * b.weight_stride + k,
+                      .w_stride = b.weight_stride,
+                      .rows = live,
+                      .columns = index(HWY_MIN(b.columns - k, kColumns)),
+                      .first = k == 0,
+                      .sums = acc,
+                      .sums_stride = 4},
+                     ahead);
     }
-    for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, n, live, acc + t * Rows);
+    for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, n, live, acc + t * 4);
+  }
+}
+
+template <class T>
+void many_tokens(const ProjectBlock& b, const T* weight) {
+  alignas(64) float acc[kProjectTokens * kProjectRows];
+  alignas(64) float xs[kProjectTokens * kPanelStride];
+  const std::int64_t tiles = (b.tokens + kDenseTokens - 1) / kDenseTokens;
+  for (std::int64_t k = 0; k < b.columns; k += kColumns) {
+    const std::size_t count = index(HWY_MIN(b.columns - k, kColumns));
+    for (std::int64_t t = 0; t < b.tokens; ++t) to_floats(b.x + t * b.x_stride + k, count, xs + t * kPanelStride);
+    for (std::int64_t n = 0; n < b.rows; n += kPanelRows) {
+      const std::int64_t rows = HWY_MIN(b.rows - n, kPanelRows);
+      Ahead ahead{.row = reinterpret_cast<const std::uint8_t*>(weight + (n + kPanelRows) * b.weight_stride + k),
+                  .stride = index(b.weight_stride) * sizeof(T),
+                  .bytes = count * sizeof(T),
+                  .rows = HWY_MIN(b.rows - n - kPanelRows, kPanelRows),
+                  .each = lines_each(kPanelRows * count * sizeof(T), tiles * 8 * static_cast<std::int64_t>(count / kLanes))};
+      dense_spans<T>(b.tokens,
+                     {.x = xs,
+                      .x_stride = kPanelStride,
+                      .w = weight + n * b.weight_stride + k,
+                      .w_stride = b.weight_stride,
+                      .rows = rows,
+                      .columns = count,
+                      .first = k == 0,
+                      .sums = acc + n,
+                      .sums_stride = kProjectRows},
+                     ahead);
+    }
+  }
+  for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, 0, b.rows, acc + t * kProjectRows);
+}
+
+// One token. `ahead` walks through the next eight rows as they lie in memory.
+template <class T>
+void one_token(const ProjectBlock& b, const T* weight) {
+  const F d;
+  for (std::int64_t n = 0; n < b.rows; n += 8) {
+    const std::int64_t live = HWY_MIN(b.rows - n, std::int64_t{8});
+    float acc[8] = {};
+    Ahead ahead{.row = reinterpret_cast<const std::uint8_t*>(weight + (n + 8) * b.weight_stride),
+                .stride = index(b.weight_stride) * sizeof(T),
+                .bytes = index(b.columns) * sizeof(T),
+                .rows = HWY_MIN(b.rows - n - 8, std::int64_t{8}),
+                .each = static_cast<int>(8 * kLanes * sizeof(T) / 64)};
+    for (std::int64_t k = 0; k < b.columns; k += kColumns) {
+      const std::size_t count = index(HWY_MIN(b.columns - k, kColumns));
+      const T* w[8];
+      for (int i = 0; i < 8; ++i)
+        w[i] = weight + (n + HWY_MIN(static_cast<std::int64_t>(i), live - 1)) * b.weight_stride + k;
+      const float* x = b.x + k;
+      V sum[8];
+      for (auto& s : sum) s = hn::Zero(d);
+      std::size_t i = 0;
+      for (; i + kLanes <= count; i += kLanes) {
+        const V xs = hn::LoadU(d, x + i);
+        for (int j = 0; j < 8; ++j) sum[j] = hn::MulAdd(xs, load(d, w[j] + i), sum[j]);
+        ahead.ask();
+      }
+      if (i < count) {
+        const V xs = load_n(d, x + i, count - i);
+        for (int j = 0; j < 8; ++j) sum[j] = hn::MulAdd(xs, load_n(d, w[j] + i, count - i), sum[j]);
+      }
+      float sums[8];
+      sum4(sum[0], sum[1], sum[2], sum[3], sums);
+      sum4(sum[4], sum[5], sum[6], sum[7], sums + 4);
+      add_sums(k, 8, sums, acc);
+    }
+    write_out(b, 0, n, live, acc);
   }
 }
 
@@ -57,9 +145,11 @@ template <class T>
 HWY_INLINE void typed(const ProjectBlock& b) {
   const T* weight = static_cast<const T*>(b.weight);
   if (b.tokens == 1) {
-    rows_of<8>(b, weight);
+    one_token(b, weight);
+  } else if (b.tokens <= 2 * kDenseTokens) {
+    few_tokens(b, weight);
   } else {
-    rows_of<4>(b, weight);
+    many_tokens(b, weight);
   }
 }
 

@@ -10,7 +10,7 @@ namespace locant::kernels {
 
 /// Tokens and rows of one block at most; blocks of rows should be a multiple of 8.
 inline constexpr std::int64_t kProjectTokens = 64;
-inline constexpr std::int64_t kProjectRows = 64;
+inline constexpr std::int64_t kProjectRows = 256;
 /// Rows of one block of project_int8() at most: the more, the rarer is x rounded.
 inline constexpr std::int64_t kInt8Rows = 256;
 
