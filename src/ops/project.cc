@@ -32,23 +32,28 @@ void check_project(const ProjectCall& call) {
 using Kernel = void (*)(const kernels::ProjectBlock&) noexcept;
 
 Kernel kernel_of(const ProjectCall& call) noexcept {
-  if (!call.weight.blocks) return kernels::project;
+  if (!call.weight.blocks) {
+    const bool pairs = call.activations == Activations::bf16 && call.weight.dtype == DType::bf16;
+    return pairs ? kernels::project_bf16 : kernels::project;
+  }
   return call.activations == Activations::int8 ? kernels::project_int8 : kernels::project_blocks;
 }
 
-// Rows of a piece, which no bit depends on. Every piece in whole numbers rounds x again, so it is as large as
-// four pieces a thread allow.
+// Rows of a piece, which no bit depends on. Every piece rounds or copies x again, so it is as large as four
+// pieces a thread allow.
 std::int64_t rows_of_piece(Kernel kernel, std::int64_t rows, std::int64_t token_cuts, int threads) noexcept {
   constexpr std::int64_t kRows = kernels::kProjectRows;
-  if (kernel != kernels::project_int8) return kRows;
+  if (kernel == kernels::project_blocks) return kRows;
+  static_assert(kernels::kInt8Rows == kernels::kDenseRows);
   const std::int64_t cuts = threads == 1 ? 1 : ceil_div(4 * std::int64_t{threads}, token_cuts);
-  return std::min(kernels::kInt8Rows, ceil_div(ceil_div(rows, cuts), kRows) * kRows);
+  return std::min(kernels::kDenseRows, ceil_div(ceil_div(rows, cuts), kRows) * kRows);
 }
 
 }  // namespace
 
 std::string_view name_of(Activations activations) noexcept {
-  return activations == Activations::int8 ? "int8" : "f32";
+  if (activations == Activations::int8) return "int8";
+  return activations == Activations::bf16 ? "bf16" : "f32";
 }
 
 void project(const ProjectCall& call, ThreadPool& pool) {
