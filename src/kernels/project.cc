@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// out[t][n] = scale * sum_k x[t][k] weight[n][k] + bias[n], from row-major weights without packing.
-// One token: eight rows stream together. More: a tile of tokens x 4 rows; 16-bit rows are converted once
-// into a panel that stays in the first-level cache. Columns are summed in blocks of 1024.
+// out[t][n] = scale * sum_k x[t][k] weight[n][k] + bias[n], from row-major weights as they are stored. One
+// token: eight rows stream together, in the order of dense-inl.h, which has everything else.
 #include "kernels/project.h"
 
 #include "kernels/targets-inl.h"
@@ -10,57 +9,57 @@
 #define HWY_TARGET_INCLUDE "kernels/project.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/tiles-inl.h"
+#include "kernels/dense-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
 
+// Sums of `count` columns of eight rows. The next eight rows are asked for on the way.
 template <class T>
-HWY_INLINE void to_floats(const T* from, std::size_t n, float* to) {
+HWY_INLINE void eight_rows(const float* x, const T* const* w, std::size_t count, Ahead& ahead, float* sums) {
   const F d;
+  V acc[8];
+  for (V& sum : acc) sum = hn::Zero(d);
   std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) hn::StoreU(load(d, from + i), d, to + i);
-  if (i < n) store_n(d, load_n(d, from + i, n - i), to + i, n - i);
+  for (; i + kLanes <= count; i += kLanes) {
+    const V xs = hn::LoadU(d, x + i);
+    for (int n = 0; n < 8; ++n) acc[n] = hn::MulAdd(xs, load(d, w[n] + i), acc[n]);
+    ahead.ask();
+  }
+  if (i < count) {
+    const V xs = load_n(d, x + i, count - i);
+    for (int n = 0; n < 8; ++n) acc[n] = hn::MulAdd(xs, load_n(d, w[n] + i, count - i), acc[n]);
+  }
+  sum4(acc[0], acc[1], acc[2], acc[3], sums);
+  sum4(acc[4], acc[5], acc[6], acc[7], sums + 4);
 }
 
-template <int Rows, class T>
-void rows_of(const ProjectBlock& b, const T* weight) {
-  HWY_ALIGN float acc[kProjectTokens * Rows];
-  HWY_ALIGN float panel[Rows == 4 && !std::is_same_v<T, float> ? 4 * kColumns : 1];
-  for (std::int64_t n = 0; n < b.rows; n += Rows) {
-    const std::int64_t live = HWY_MIN(b.rows - n, static_cast<std::int64_t>(Rows));
+template <class T>
+void one_token(const ProjectBlock& b) {
+  const T* weight = static_cast<const T*>(b.weight);
+  const std::int64_t steps = HWY_MAX(b.columns / static_cast<std::int64_t>(kLanes), std::int64_t{1});
+  for (std::int64_t n = 0; n < b.rows; n += 8) {
+    const std::int64_t live = HWY_MIN(b.rows - n, std::int64_t{8});
+    float acc[8] = {};
+    Ahead ahead = ahead_of<T>(b, n + 8, 8, 0, b.columns, steps);
     for (std::int64_t k = 0; k < b.columns; k += kColumns) {
-      const std::int64_t count = HWY_MIN(b.columns - k, kColumns);
-      const T* w[Rows];
-      // Rows past the end repeat the last one; their sums are dropped.
-      for (int i = 0; i < Rows; ++i) {
+      const T* w[8];
+      for (int i = 0; i < 8; ++i)
         w[i] = weight + (n + HWY_MIN(static_cast<std::int64_t>(i), live - 1)) * b.weight_stride + k;
-      }
-      if constexpr (Rows == 4 && !std::is_same_v<T, float>) {
-        if (b.tokens > kTile) {
-          const float* converted[Rows];
-          for (int i = 0; i < Rows; ++i) {
-            to_floats(w[i], index(count), panel + i * kColumns);
-            converted[i] = panel + i * kColumns;
-          }
-          add_tiles<Rows>(b, k, count, converted, acc);
-          continue;
-        }
-      }
-      add_tiles<Rows>(b, k, count, w, acc);
+      float sums[8];
+      eight_rows(b.x + k, w, index(HWY_MIN(b.columns - k, kColumns)), ahead, sums);
+      add_sums(k, 8, sums, acc);
     }
-    for (std::int64_t t = 0; t < b.tokens; ++t) write_out(b, t, n, live, acc + t * Rows);
+    write_out(b, 0, n, live, acc);
   }
 }
 
 template <class T>
 HWY_INLINE void typed(const ProjectBlock& b) {
-  const T* weight = static_cast<const T*>(b.weight);
-  if (b.tokens == 1) {
-    rows_of<8>(b, weight);
-  } else {
-    rows_of<4>(b, weight);
-  }
+  if (b.tokens == 1) return one_token<T>(b);
+  dense<FloatProducts<T>, T>(b, [](const float* from, std::size_t n, float* to) HWY_ATTR {
+    std::memcpy(to, from, n * sizeof(float));
+  });
 }
 
 void Project(const ProjectBlock& b) {

@@ -13,6 +13,8 @@ inline constexpr std::int64_t kProjectTokens = 64;
 inline constexpr std::int64_t kProjectRows = 64;
 /// Tokens times rows (in whole 64) of one block of project_int8() at most: the more, the rarer is x rounded.
 inline constexpr std::int64_t kInt8Sums = kProjectTokens * 256;
+/// Rows of one block of project() and project_bf16() at most: the more, the rarer is x copied.
+inline constexpr std::int64_t kDenseRows = 256;
 
 /// x [tokens, columns], weight [rows, columns] (f32, f16, bf16; unaligned allowed), out [tokens, rows].
 /// Sums over columns run in blocks of 1024 whatever the tile, so an element's bits depend on its row alone.
@@ -35,7 +37,11 @@ struct ProjectBlock {
 };
 void project(const ProjectBlock& block) noexcept;
 
-/// The same with a weight of blocks of `type` instead of `dtype` (is_unpacked()): columns are whole blocks.
+/// As project() with x rounded to bf16 and a weight of bf16. Where has_pair_dots(), products are summed in
+/// pairs by vdpbf16ps, which takes what is below 2^-126 for zero.
+void project_bf16(const ProjectBlock& block) noexcept;
+
+/// As project() with a weight of blocks of `type` instead of `dtype` (is_unpacked()): columns are whole blocks.
 void project_blocks(const ProjectBlock& block) noexcept;
 
 /// As project_blocks() with x rounded to whole numbers: groups of 32 share the factor max |x| / 127; a group

@@ -23,5 +23,7 @@ void use_best_target();
 /// For kernels, which know it after their dispatch: the AVX3 in use also has vpdpbusd on 512 bits
 /// ("AVX3_DL").
 [[nodiscard]] bool has_byte_dots() noexcept;
+/// The same, and vdpbf16ps.
+[[nodiscard]] bool has_pair_dots() noexcept;
 
 }  // namespace locant::kernels

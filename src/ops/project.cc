@@ -2,6 +2,7 @@
 // Linear layers and the language-model head: rules, then blocks of tokens x rows.
 #include <algorithm>
 
+#include "kernels/amx.h"
 #include "kernels/project.h"
 #include "locant/ops.h"
 #include "ops/check.h"
@@ -31,26 +32,40 @@ void check_project(const ProjectCall& call) {
 
 using Kernel = void (*)(const kernels::ProjectBlock&) noexcept;
 
+// Fewer tokens leave more than half of a tile's columns empty.
+constexpr std::int64_t kTileTokens = 8;
+
 Kernel kernel_of(const ProjectCall& call) noexcept {
-  if (!call.weight.blocks) return kernels::project;
+  if (!call.weight.blocks) {
+    const bool narrow = call.weight.dtype == DType::bf16;
+    const bool rounded = narrow && call.activations == Activations::bf16;
+    if (narrow && call.x.extent(0) >= kTileTokens && kernels::amx_units().bf16)
+      return rounded ? kernels::project_amx_rounded : kernels::project_amx;
+    return rounded ? kernels::project_bf16 : kernels::project;
+  }
   return call.activations == Activations::int8 ? kernels::project_int8 : kernels::project_blocks;
 }
 
-// Rows of a piece, which no bit depends on. Every piece in whole numbers rounds x again, so it is as large as
-// its sums have room and two pieces a thread allow.
+// Rows of a piece, which no bit depends on. Every piece rounds or copies x again, so it is as large as its
+// sums have room and a few pieces a thread allow.
 std::int64_t rows_of_piece(Kernel kernel, std::int64_t rows, std::int64_t tokens, int threads) noexcept {
   constexpr std::int64_t kRows = kernels::kProjectRows;
-  if (kernel != kernels::project_int8) return kRows;
+  if (kernel == kernels::project_blocks) return kRows;
+  static_assert(kernels::kDenseRows <= kernels::kAmxRows);
+  const bool whole = kernel == kernels::project_int8;
   const std::int64_t token_cuts = ceil_div(tokens, kernels::kProjectTokens);
-  const std::int64_t cuts = threads == 1 ? 1 : ceil_div(2 * std::int64_t{threads}, token_cuts);
-  const std::int64_t room = kernels::kInt8Sums / std::min(tokens, kernels::kProjectTokens) / kRows * kRows;
+  const std::int64_t cuts = threads == 1 ? 1 : ceil_div((whole ? 2 : 4) * std::int64_t{threads}, token_cuts);
+  const std::int64_t room =
+      whole ? kernels::kInt8Sums / std::min(tokens, kernels::kProjectTokens) / kRows * kRows
+            : kernels::kDenseRows;
   return std::min(room, ceil_div(ceil_div(rows, cuts), kRows) * kRows);
 }
 
 }  // namespace
 
 std::string_view name_of(Activations activations) noexcept {
-  return activations == Activations::int8 ? "int8" : "f32";
+  if (activations == Activations::int8) return "int8";
+  return activations == Activations::bf16 ? "bf16" : "f32";
 }
 
 void project(const ProjectCall& call, ThreadPool& pool) {
