@@ -10,6 +10,8 @@ from pathlib import Path
 
 import bench_compare
 import bench_counts
+import dev_peers
+import dev_python
 import growth
 import speed_tables
 from dev_system import Stop, run
@@ -21,6 +23,7 @@ usage: ./dev bench [FLAGS]                 the table; FLAGS as bench_locant list
        ./dev bench --compare OLD --with NEW    two files, nothing is run
        ./dev bench --counts [--write]      instructions of fixed kernels (valgrind) against bench/counts.json
        ./dev bench --growth                costs against length and batch: bench/results/growth.json, docs/images
+       ./dev bench --install-peers         what it compares with, into .venv and .venv-peers (2 GB, minutes)
        ./dev bench --publish [FLAGS]       everything that docs/speed.md shows, on a quiet machine: the table for this
                                            CPU and for AVX2 alone with one and two threads, --growth, then the page
 """
@@ -44,6 +47,9 @@ def main(arguments: list[str], root: Path, build: Callable[..., Path]) -> int:
     if arguments == ["--help"]:
         print(HELP)
         return table(arguments, build)
+    if arguments == ["--install-peers"]:
+        dev_python.ensure(root)
+        return 1 if dev_peers.ensure(root, (*dev_peers.PEERS, *dev_peers.BENCH_PEERS)) else 0
     if arguments[:1] == ["--counts"]:
         return counts(arguments[1:], root, build)
     if arguments == ["--growth"]:

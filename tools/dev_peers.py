@@ -34,6 +34,11 @@ PEERS = (
     Peer("ctranslate2", ("ctranslate2==4.8.5",), modules=("ctranslate2",)),
     Peer("llama_cpp", ("diskcache==5.6.3",), ("llama-cpp-python==0.3.36",), ("llama_cpp",)),
 )
+# of ./dev bench alone; transformers reads GGUF files with accelerate
+BENCH_PEERS = (
+    Peer("openvino", ("openvino==2026.4.1",), modules=("openvino",)),
+    Peer("accelerate", ("accelerate==1.15.0",), modules=("accelerate",)),
+)
 
 
 def folder(root: Path) -> Path:
@@ -44,7 +49,7 @@ def python(root: Path) -> Path:
     return folder(root) / "bin" / "python"
 
 
-def ensure(root: Path) -> dict[str, str]:
+def ensure(root: Path, peers: tuple[Peer, ...] = PEERS) -> dict[str, str]:
     """Makes or completes .venv-peers. Peer -> why it is not there, in one line; those that are there are left out."""
     pin = dev_python.torch_pin(root)
     if not python(root).exists():
@@ -55,7 +60,7 @@ def ensure(root: Path) -> dict[str, str]:
         dev_python.pip(python(root), *SHARED)
         _stamp(root, "shared", (pin, *SHARED))
     missing = {}
-    for peer in PEERS:
+    for peer in peers:
         wanted = (*peer.packages, *peer.alone)
         if _stamped(root, peer.name, wanted):
             continue

@@ -39,12 +39,12 @@ that all of them see the same neighbours and the same clock.
 
 - **Time** is the best call of the run: CPU time of the thread with one thread, wall time with two. Medians are in the
   JSON.
-- **Peers** are found when it runs, in `.venv` and `.venv-peers`, and never linked: PyTorch and transformers, ONNX
-  Runtime, OpenVINO, ggml and llama.cpp, OpenBLAS, the C library. Each is a program in `bench/peers` that is stopped
-  while others are timed. They get the call that is best for them (heads folded into rows for one token, weights
-  packed), the same inputs in [-1, 1), memory on huge pages, and outputs that exist where the interface takes one. A
-  peer's own answer is held to f64 too: its error, over the largest value, stands beside its time where it is above
-  0.1 %.
+- **Peers** are found when it runs, in `.venv` and `.venv-peers` (`./dev bench --install-peers` makes both), and never
+  linked: PyTorch and transformers, ONNX Runtime, OpenVINO, ggml and llama.cpp, OpenBLAS, the C library. Each is a
+  program in `bench/peers` that is stopped while others are timed. They get the call that is best for them (heads folded
+  into rows for one token, weights packed), the same inputs in [-1, 1), memory on huge pages, and outputs that exist
+  where the interface takes one. A peer's own answer is held to f64 too (of whole models: to transformers in f32): its
+  error, over the largest value, stands beside its time where it is above 0.1 %.
 - **The limit** is what the machine does in the same seconds: multiply-adds or dot products from registers, or reading,
   copying (plain or with non-temporal stores, the better of both) or updating memory of the size of the row's data.
 - **Goals** are times the best peer, and percent of the limit. A row that misses its goal says so.

@@ -6,6 +6,8 @@ Large answers are checked on a sample: some tokens, heads, rows of the vocabular
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,3 +154,29 @@ class Head:
 
 def head(r: Request) -> Head:
     return Head(uniform(6, r["tokens"], r["width"]), uniform(8, r["vocab"], r["width"]))
+
+
+# ---------------------------------------------------------------------------------------------
+# Whole models
+
+
+def transformers_model(path: str) -> Any:
+    """A directory, or a GGUF file with its blocks as f32."""
+    import torch
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    folder, file = Path(path), {}
+    if folder.suffix == ".gguf":
+        folder, file = folder.parent, {"gguf_file": folder.name}
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **file).eval()
+
+
+@lru_cache(maxsize=1)
+def logits_of(path: str, ids: tuple[int, ...]) -> Array:
+    """transformers in f32, of the last token."""
+    import torch
+
+    with torch.inference_mode():
+        return np.asarray(transformers_model(path)(torch.tensor([ids]), logits_to_keep=1).logits[0, -1].numpy())

@@ -163,8 +163,8 @@ def stored(kind: str, data: Array) -> tuple[Array, Array]:
 
 
 def kind_of(r: Request) -> str | None:
-    """The type of ggml that a request names: its first word, in ggml's words."""
-    word = str(r.get("dtype", "f32")).split()[0]
+    """The type that a request names, in ggml's words."""
+    word = str(r.get("dtype", "f32"))
     kind = NAMES.get(word, word)
     return kind if kind in TYPES else None
 

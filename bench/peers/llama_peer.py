@@ -5,11 +5,15 @@ declarations of its C interface."""
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from protocol import TARGET, THREADS, Missing, Request, Rows, Variant, serve
+import numpy as np
+
+import answers
+from protocol import QUICK, TARGET, THREADS, Missing, Request, Rows, Variant, serve
 
 SPARE = 64  # tokens generated before the cache is cut back
 llama: Any = None
@@ -58,6 +62,18 @@ class Model:
             raise RuntimeError("llama_decode failed")
 
 
+def error_of(net: Model, path: str, tokens: int) -> float:
+    """Of the logits behind the prompt that was just decoded, where transformers reads the file too."""
+    if QUICK or importlib.util.find_spec("transformers") is None:
+        return -1
+    try:
+        want = answers.logits_of(path, tuple(net.ids(tokens)))
+    except (ImportError, ValueError, OSError):  # it reads other files, or lacks what it reads GGUF with
+        return -1
+    got = np.ctypeslib.as_array(llama.llama_get_logits_ith(net.context, -1), (net.vocab,))
+    return answers.deviation(got, want)
+
+
 def model(r: Request) -> Iterator[Variant]:
     path = str(r.get("gguf", r["path"]))
     if not path.endswith(".gguf"):
@@ -67,6 +83,14 @@ def model(r: Request) -> Iterator[Variant]:
     if what == "load":
         yield Variant(lambda: Model(path, tokens, 1).vocab, "llama.cpp", wide=wide)
         return
+    if what == "first":
+
+        def first() -> None:
+            fresh = Model(path, tokens, 1)
+            fresh.decode(fresh.batch([fresh.ids(1)], 0))
+
+        yield Variant(first, "llama.cpp", wide=wide)
+        return
     net = Model(path, tokens + SPARE, rows)
     whole = net.batch([net.ids(tokens)], 0)
     if what == "prompt":
@@ -75,7 +99,8 @@ def model(r: Request) -> Iterator[Variant]:
             llama.llama_memory_clear(net.memory, True)
             net.decode(whole)
 
-        yield Variant(prompt, "llama.cpp", wide=wide)
+        prompt()
+        yield Variant(prompt, "llama.cpp", error_of(net, path, tokens), "error against transformers", wide)
         return
     for row in range(rows):  # the context before the token, by rows that fit the batch
         before = net.batch([net.ids(tokens - 1)], 0)

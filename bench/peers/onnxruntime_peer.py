@@ -148,7 +148,7 @@ def attention(r: Request) -> Iterator[Variant]:
 
 
 def head(r: Request) -> Iterator[Variant]:
-    data, kind = answers.head(r), r["dtype"].split()[0]
+    data, kind = answers.head(r), r["dtype"]
     inputs, outputs = {"x": data.x}, {"out": np.empty((r["tokens"], r["vocab"]), np.float32)}
     wide = bool(TARGET)
     if kind == "f32":

@@ -76,8 +76,10 @@ def attention(r: Request) -> Iterator[Variant]:
 
 
 def head(r: Request) -> Iterator[Variant]:
-    kind, data = r["dtype"].split()[0], answers.head(r)
+    kind, data = r["dtype"], answers.head(r)
     x = parameter(data.x)
+    if TARGET and kind in ("f16", "bf16"):
+        return  # it refuses both types where oneDNN is held back
     if kind in ("f32", "bf16", "f16"):
         weight, rows = ops.constant(data.weight), data.weight[data.at]
         run = Compiled(ops.matmul(x, weight, False, True), [x], [data.x], kind)
@@ -106,7 +108,7 @@ def head(r: Request) -> Iterator[Variant]:
         name, note = "openvino int4", "groups of 128"
     else:
         return
-    for precision in ("f32", "bf16"):
+    for precision in ("f32",) if TARGET else ("f32", "bf16"):
         run = Compiled(ops.matmul(x, weight, False, True), [x], [data.x], precision)
         run()
         yield Variant(run, f"{name} {precision}", data.error(run.out, rows), note, bool(TARGET))

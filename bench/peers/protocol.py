@@ -101,6 +101,8 @@ def serve(
         rows: Rows = {}
         for line in sys.stdin:
             request = json.loads(line)
+            if "dtype" in request:  # "Q4_0 int8": the weight's, then the activations'
+                request["dtype"], *_ = str(request["dtype"]).lower().split()
             answer: dict[str, Any] = {"variants": []}
             with around():
                 if "hello" in request:

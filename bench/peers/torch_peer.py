@@ -4,6 +4,8 @@ takes one; a name says where it does not."""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import math
 import warnings
 from collections.abc import Iterator
@@ -249,19 +251,23 @@ def int4_head(data: answers.Head) -> Iterator[Variant]:
     yield Variant(run, "torch int4", error, "groups of 32, bf16 activations, allocates")
 
 
+@functools.lru_cache(maxsize=1)
+def loaded(path: str) -> Any:
+    return answers.transformers_model(path)
+
+
 def model(r: Request) -> Iterator[Variant]:
-    import transformers
-
-    if r["path"].endswith(".gguf"):
+    path = str(r["path"])
+    if path.endswith(".gguf") and importlib.util.find_spec("gguf") is None:
         return
-
-    def load() -> Any:
-        return transformers.AutoModelForCausalLM.from_pretrained(r["path"], dtype=torch.float32).eval()
 
     if r["what"] == "load":
-        yield Variant(load, "transformers")
+        yield Variant(lambda: answers.transformers_model(path), "transformers")
         return
-    net, rows = load(), int(r.get("rows", r.get("batch", 1)) or 1)
+    if r["what"] == "first":
+        yield Variant(lambda: answers.transformers_model(path)(torch.tensor([[4]])), "transformers")
+        return
+    net, rows = loaded(path), int(r.get("rows", r.get("batch", 1)) or 1)
     ids = torch.tensor([[4 + i * 7 % (net.config.vocab_size - 4) for i in range(r["tokens"])]] * rows)
     if r["what"] == "prompt":
         yield Variant(lambda: net(ids, use_cache=True, logits_to_keep=1), "transformers")
