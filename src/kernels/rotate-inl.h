@@ -27,7 +27,7 @@ inline constexpr int kRotateVectors = 4;
 inline constexpr int kRotateVectors = 8;
 #endif
 
-inline constexpr int kStep = static_cast<int>(kLanes);
+inline constexpr std::int64_t kStep = kLanes;
 
 // One token of a block: where its first rotated channel is in head 0, and its tables.
 template <class T, class U>
@@ -52,10 +52,10 @@ HWY_INLINE VecOf<D> second_turned(VecOf<D> x, VecOf<D> y, VecOf<D> c, VecOf<D> s
   return hn::MulAdd(x, s, hn::Mul(y, c));
 }
 
-// Stores past the caches need an aligned address.
+// Stores past the caches need an aligned address and at least 16 bytes.
 template <Stores kStores, class D, class T>
 HWY_INLINE void put(D d, VecOf<D> v, T* p) {
-  if constexpr (kStores == Stores::cached) {
+  if constexpr (kStores == Stores::cached || (sizeof(T) == 2 && hn::MaxLanes(D()) < 8)) {
     store(d, v, p);
   } else if constexpr (std::is_same_v<T, float>) {
     hn::Stream(v, d, p);
@@ -196,14 +196,14 @@ HWY_INLINE void neighbours_tile_words(const RotateToken<BFloat16, BFloat16>& t, 
     V even[N];
     V odd[N];
     for (int j = 0; j < N; ++j) {
-      const VWords16 words = words_at(x + 2 * j * kStep);
+      const VWords16 words = words_at(x + j * (2 * kStep));
       const V a = even_of(words);
       const V b = odd_of(words);
       even[j] = first_turned<F>(a, b, c[j], s[j]);
       odd[j] = second_turned<F>(a, b, c[j], s[j]);
     }
     put_joined<N>(even, odd,
-                  [&](int j, VWords16 words) HWY_ATTR { put_words<kStores>(words, out + 2 * j * kStep); });
+                  [&](int j, VWords16 words) HWY_ATTR { put_words<kStores>(words, out + j * (2 * kStep)); });
   }
 }
 
@@ -215,8 +215,8 @@ HWY_INLINE void half_tile_words(const RotateToken<BFloat16, BFloat16>& t, std::i
   V s[N][2];
   const V sign = hn::Set(d, t.sign);
   for (int j = 0; j < N; ++j) {
-    hn::LoadInterleaved2(d, t.cos + i + 2 * j * kStep, c[j][0], c[j][1]);
-    hn::LoadInterleaved2(d, t.sin + i + 2 * j * kStep, s[j][0], s[j][1]);
+    hn::LoadInterleaved2(d, t.cos + i + j * (2 * kStep), c[j][0], c[j][1]);
+    hn::LoadInterleaved2(d, t.sin + i + j * (2 * kStep), s[j][0], s[j][1]);
     s[j][0] = hn::Mul(s[j][0], sign);
     s[j][1] = hn::Mul(s[j][1], sign);
   }
@@ -228,8 +228,8 @@ HWY_INLINE void half_tile_words(const RotateToken<BFloat16, BFloat16>& t, std::i
     V even[2 * N];
     V odd[2 * N];
     for (int j = 0; j < N; ++j) {
-      const VWords16 first = words_at(x + 2 * j * kStep);
-      const VWords16 second = words_at(y + 2 * j * kStep);
+      const VWords16 first = words_at(x + j * (2 * kStep));
+      const VWords16 second = words_at(y + j * (2 * kStep));
       const V a[2] = {even_of(first), odd_of(first)};
       const V b[2] = {even_of(second), odd_of(second)};
       even[2 * j] = first_turned<F>(a[0], b[0], c[j][0], s[j][0]);
@@ -238,7 +238,7 @@ HWY_INLINE void half_tile_words(const RotateToken<BFloat16, BFloat16>& t, std::i
       odd[2 * j + 1] = second_turned<F>(a[1], b[1], c[j][1], s[j][1]);
     }
     put_joined<2 * N>(even, odd, [&](int j, VWords16 words) HWY_ATTR {
-      put_words<kStores>(words, (j % 2 == 0 ? to_x : to_y) + j / 2 * 2 * kStep);
+      put_words<kStores>(words, (j % 2 == 0 ? to_x : to_y) + j / 2 * (2 * kStep));
     });
     x += t.x_head;
     y += t.x_head;
