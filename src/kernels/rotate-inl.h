@@ -27,6 +27,8 @@ inline constexpr int kRotateVectors = 4;
 inline constexpr int kRotateVectors = 8;
 #endif
 
+inline constexpr std::int64_t kStep = kLanes;
+
 // One token of a block: where its first rotated channel is in head 0, and its tables.
 template <class T, class U>
 struct RotateToken {
@@ -50,10 +52,10 @@ HWY_INLINE VecOf<D> second_turned(VecOf<D> x, VecOf<D> y, VecOf<D> c, VecOf<D> s
   return hn::MulAdd(x, s, hn::Mul(y, c));
 }
 
-// Stores past the caches need an aligned address.
+// Stores past the caches need an aligned address and at least 16 bytes.
 template <Stores kStores, class D, class T>
 HWY_INLINE void put(D d, VecOf<D> v, T* p) {
-  if constexpr (kStores == Stores::cached) {
+  if constexpr (kStores == Stores::cached || (sizeof(T) == 2 && hn::MaxLanes(D()) < 8)) {
     store(d, v, p);
   } else if constexpr (std::is_same_v<T, float>) {
     hn::Stream(v, d, p);
@@ -74,8 +76,8 @@ HWY_INLINE void half_tile(const RotateToken<T, U>& t, std::int64_t i) {
   V s[N];
   const V sign = hn::Set(d, t.sign);
   for (int j = 0; j < N; ++j) {
-    c[j] = hn::LoadU(d, t.cos + i + j * kLanes);
-    s[j] = hn::Mul(hn::LoadU(d, t.sin + i + j * kLanes), sign);
+    c[j] = hn::LoadU(d, t.cos + i + j * kStep);
+    s[j] = hn::Mul(hn::LoadU(d, t.sin + i + j * kStep), sign);
   }
   const T* x = t.x + i;
   const T* y = t.x + t.pairs + i;
@@ -83,10 +85,10 @@ HWY_INLINE void half_tile(const RotateToken<T, U>& t, std::int64_t i) {
   U* to_y = t.out + t.pairs + i;
   for (std::int64_t h = t.heads; h > 0; --h) {
     for (int j = 0; j < N; ++j) {
-      const V a = load(d, x + j * kLanes);
-      const V b = load(d, y + j * kLanes);
-      put<kStores>(d, first_turned<F>(a, b, c[j], s[j]), to_x + j * kLanes);
-      put<kStores>(d, second_turned<F>(a, b, c[j], s[j]), to_y + j * kLanes);
+      const V a = load(d, x + j * kStep);
+      const V b = load(d, y + j * kStep);
+      put<kStores>(d, first_turned<F>(a, b, c[j], s[j]), to_x + j * kStep);
+      put<kStores>(d, second_turned<F>(a, b, c[j], s[j]), to_y + j * kStep);
     }
     x += t.x_head;
     y += t.x_head;
@@ -105,8 +107,8 @@ HWY_INLINE void neighbours_tile(const RotateToken<T, U>& t, std::int64_t i) {
   const V sign = hn::Set(d, t.sign);
   for (int j = 0; j < N; ++j) {
     HWY_ALIGN float both[2 * kLanes];
-    const V cos = hn::LoadU(d, t.cos + i + j * kLanes);
-    const V sin = hn::Mul(hn::LoadU(d, t.sin + i + j * kLanes), sign);
+    const V cos = hn::LoadU(d, t.cos + i + j * kStep);
+    const V sin = hn::Mul(hn::LoadU(d, t.sin + i + j * kStep), sign);
     hn::StoreInterleaved2(cos, cos, d, both);
     c[2 * j] = hn::Load(d, both);
     c[2 * j + 1] = hn::Load(d, both + kLanes);
@@ -118,8 +120,8 @@ HWY_INLINE void neighbours_tile(const RotateToken<T, U>& t, std::int64_t i) {
   U* out = t.out + 2 * i;
   for (std::int64_t h = t.heads; h > 0; --h, x += t.x_head, out += t.out_head) {
     for (int j = 0; j < 2 * N; ++j) {
-      const V v = load(d, x + j * kLanes);
-      put<kStores>(d, hn::MulAdd(hn::Shuffle2301(v), s[j], hn::Mul(v, c[j])), out + j * kLanes);
+      const V v = load(d, x + j * kStep);
+      put<kStores>(d, hn::MulAdd(hn::Shuffle2301(v), s[j], hn::Mul(v, c[j])), out + j * kStep);
     }
   }
 }
@@ -185,8 +187,8 @@ HWY_INLINE void neighbours_tile_words(const RotateToken<BFloat16, BFloat16>& t, 
   V s[N];
   const V sign = hn::Set(d, t.sign);
   for (int j = 0; j < N; ++j) {
-    c[j] = hn::LoadU(d, t.cos + i + j * kLanes);
-    s[j] = hn::Mul(hn::LoadU(d, t.sin + i + j * kLanes), sign);
+    c[j] = hn::LoadU(d, t.cos + i + j * kStep);
+    s[j] = hn::Mul(hn::LoadU(d, t.sin + i + j * kStep), sign);
   }
   const BFloat16* x = t.x + 2 * i;
   BFloat16* out = t.out + 2 * i;
@@ -194,14 +196,14 @@ HWY_INLINE void neighbours_tile_words(const RotateToken<BFloat16, BFloat16>& t, 
     V even[N];
     V odd[N];
     for (int j = 0; j < N; ++j) {
-      const VWords16 words = words_at(x + 2 * j * kLanes);
+      const VWords16 words = words_at(x + j * (2 * kStep));
       const V a = even_of(words);
       const V b = odd_of(words);
       even[j] = first_turned<F>(a, b, c[j], s[j]);
       odd[j] = second_turned<F>(a, b, c[j], s[j]);
     }
     put_joined<N>(even, odd,
-                  [&](int j, VWords16 words) HWY_ATTR { put_words<kStores>(words, out + 2 * j * kLanes); });
+                  [&](int j, VWords16 words) HWY_ATTR { put_words<kStores>(words, out + j * (2 * kStep)); });
   }
 }
 
@@ -213,8 +215,8 @@ HWY_INLINE void half_tile_words(const RotateToken<BFloat16, BFloat16>& t, std::i
   V s[N][2];
   const V sign = hn::Set(d, t.sign);
   for (int j = 0; j < N; ++j) {
-    hn::LoadInterleaved2(d, t.cos + i + 2 * j * kLanes, c[j][0], c[j][1]);
-    hn::LoadInterleaved2(d, t.sin + i + 2 * j * kLanes, s[j][0], s[j][1]);
+    hn::LoadInterleaved2(d, t.cos + i + j * (2 * kStep), c[j][0], c[j][1]);
+    hn::LoadInterleaved2(d, t.sin + i + j * (2 * kStep), s[j][0], s[j][1]);
     s[j][0] = hn::Mul(s[j][0], sign);
     s[j][1] = hn::Mul(s[j][1], sign);
   }
@@ -226,8 +228,8 @@ HWY_INLINE void half_tile_words(const RotateToken<BFloat16, BFloat16>& t, std::i
     V even[2 * N];
     V odd[2 * N];
     for (int j = 0; j < N; ++j) {
-      const VWords16 first = words_at(x + 2 * j * kLanes);
-      const VWords16 second = words_at(y + 2 * j * kLanes);
+      const VWords16 first = words_at(x + j * (2 * kStep));
+      const VWords16 second = words_at(y + j * (2 * kStep));
       const V a[2] = {even_of(first), odd_of(first)};
       const V b[2] = {even_of(second), odd_of(second)};
       even[2 * j] = first_turned<F>(a[0], b[0], c[j][0], s[j][0]);
@@ -236,7 +238,7 @@ HWY_INLINE void half_tile_words(const RotateToken<BFloat16, BFloat16>& t, std::i
       odd[2 * j + 1] = second_turned<F>(a[1], b[1], c[j][1], s[j][1]);
     }
     put_joined<2 * N>(even, odd, [&](int j, VWords16 words) HWY_ATTR {
-      put_words<kStores>(words, (j % 2 == 0 ? to_x : to_y) + j / 2 * 2 * static_cast<std::int64_t>(kLanes));
+      put_words<kStores>(words, (j % 2 == 0 ? to_x : to_y) + j / 2 * (2 * kStep));
     });
     x += t.x_head;
     y += t.x_head;

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "locant/spec.h"
+#include "model/family.h"
 
 namespace locant {
 

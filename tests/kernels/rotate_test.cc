@@ -141,6 +141,103 @@ TEST(RotateKernel, WidestInPlaceChangeOfPairing) {
               Spread::normal});
 }
 
+// Stores around the caches write the same bits, at aligned and other addresses.
+template <class T>
+void around_is_cached(Layout layout) {
+  constexpr std::int64_t kTokens = 3;
+  constexpr std::int64_t kHeads = 2;
+  constexpr std::int64_t kPairs = 80;
+  constexpr std::int64_t kDim = 2 * kPairs;
+  constexpr std::size_t kSize = kTokens * kHeads * kDim;
+  testing::Random random(8);
+  std::vector<T> x(kSize);
+  for (T& v : x) testing::assign(random.next(), v);
+  std::vector<float> tables(2 * kTokens * kPairs);
+  for (float& v : tables) v = random.next();
+  alignas(64) T memory[2][kSize + 64];
+  testing::on_every_target([&] {
+    for (const std::size_t shift : {std::size_t{0}, std::size_t{1}}) {
+      for (const kernels::Stores stores : {kernels::Stores::cached, kernels::Stores::around}) {
+        kernels::rotate(
+            kernels::RotateBlock<T>{.x = x.data(),
+                                    .x_token = kHeads * kDim,
+                                    .x_head = kDim,
+                                    .out = memory[stores == kernels::Stores::around ? 1 : 0] + shift,
+                                    .out_token = kHeads * kDim,
+                                    .out_head = kDim,
+                                    .cos = tables.data(),
+                                    .cos_token = kPairs,
+                                    .sin = tables.data() + kTokens * kPairs,
+                                    .sin_token = kPairs,
+                                    .tokens = kTokens,
+                                    .heads = kHeads,
+                                    .head_dim = kDim,
+                                    .pairs = kPairs,
+                                    .read = layout,
+                                    .write = layout,
+                                    .stores = stores});
+      }
+      ASSERT_EQ(std::memcmp(memory[0] + shift, memory[1] + shift, kSize * sizeof(T)), 0);
+    }
+  });
+}
+
+TEST(RotateKernel, StoresAroundTheCachesWriteTheSameBits) {
+  for (const Layout layout : {Layout::half, Layout::interleaved}) {
+    around_is_cached<float>(layout);
+    around_is_cached<Half>(layout);
+    around_is_cached<BFloat16>(layout);
+  }
+}
+
+// Infinities, NaN, subnormals and ties: bf16 words round like bfloat16_from_f32 everywhere.
+TEST(RotateKernel, Bf16RoundsEveryNumberAlike) {
+  constexpr std::int64_t kPairs = 64;
+  std::vector<BFloat16> x(2 * kPairs);
+  std::vector<float> cos(kPairs);
+  const std::vector<float> sin(kPairs, 0.0F);
+  testing::Random random(4);
+  for (int round = 0; round < 2000; ++round) {
+    for (BFloat16& v : x) v.bits = static_cast<std::uint16_t>(random.below(65536));
+    // Few rows hold what is no number, else the careful way is the only one taken.
+    for (BFloat16& v : x) {
+      if (round % 8 != 0 && (v.bits & 0x7F80u) == 0x7F80u) v.bits = 0x3F80;
+    }
+    for (float& v : cos) v = round % 3 == 0 ? 1.00390625F : random.next(Spread::uneven);  // 1 + 2^-8: ties
+    for (const Layout layout : {Layout::half, Layout::interleaved}) {
+      testing::on_every_target([&] {
+        std::vector<BFloat16> out(x.size());
+        kernels::rotate(kernels::RotateBlock<BFloat16>{.x = x.data(),
+                                                       .out = out.data(),
+                                                       .cos = cos.data(),
+                                                       .sin = sin.data(),
+                                                       .tokens = 1,
+                                                       .heads = 1,
+                                                       .head_dim = 2 * kPairs,
+                                                       .pairs = kPairs,
+                                                       .read = layout,
+                                                       .write = layout});
+        for (std::int64_t i = 0; i < kPairs; ++i) {
+          for (const bool second : {false, true}) {
+            const auto at =
+                static_cast<std::size_t>(second ? second_of(layout, i, kPairs) : first_of(layout, i));
+            const auto other_at =
+                static_cast<std::size_t>(second ? first_of(layout, i) : second_of(layout, i, kPairs));
+            const float a = f32_from(x[at]);
+            const float b = f32_from(x[other_at]);
+            const float turned = a * cos[static_cast<std::size_t>(i)] + (second ? b : -b) * 0.0F;
+            if (std::isnan(turned)) {
+              ASSERT_TRUE(std::isnan(f32_from(out[at])));
+            } else {
+              ASSERT_EQ(f32_from(out[at]), f32_from(bfloat16_from_f32(turned))) << a << " " << b;
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
 // Meta's form multiplies complex numbers made of adjacent channels: equal to the real form on its values.
 TEST(RotateKernel, ComplexFormIsTheInterleavedForm) {
   constexpr std::int64_t kTokens = 4;

@@ -3,6 +3,7 @@
 // unaligned rows.
 #include "kernels/rows.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <limits>
@@ -134,6 +135,81 @@ TEST(RowsKernel, EverySizeUnaligned) {
   every_size<float>();
   every_size<Half>();
   every_size<BFloat16>();
+}
+
+// A lookup of many ids, short rows and long ones, into aligned rows around the caches and beside them.
+template <class T>
+void rows_by_id(std::int64_t width, float scale) {
+  constexpr std::int64_t kRows = 40;
+  constexpr std::int64_t kTokens = 50;
+  testing::Random random(6);
+  Exact<T> table(static_cast<std::size_t>(kRows * width), 1);
+  random.fill(table, static_cast<std::size_t>(kRows * width));
+  Exact<std::int64_t> ids(2 * kTokens - 1);
+  for (std::size_t i = 0; i < 2 * kTokens - 1; ++i) ids.set(i, i % 2 == 0 ? random.below(kRows) : -1);
+  const std::int64_t step = (width + 15) / 16 * 16;
+  std::vector<float> memory(static_cast<std::size_t>(kTokens * step) + 16);
+  const auto past = reinterpret_cast<std::uintptr_t>(memory.data()) % 64 / sizeof(float);
+  testing::on_every_target([&] {
+    for (const std::size_t shift : {(16 - past) % 16, (16 - past) % 16 + 1}) {
+      if (shift + static_cast<std::size_t>(kTokens * step) > memory.size()) continue;
+      for (const kernels::RowStores stores : {kernels::RowStores::around, kernels::RowStores::cached}) {
+        std::fill(memory.begin(), memory.end(), -9.0f);
+        float* const out = memory.data() + shift;
+        kernels::read_rows({.table = reinterpret_cast<const std::byte*>(table.data()),
+                            .row_bytes = width * static_cast<std::int64_t>(sizeof(T)),
+                            .ids = ids.data(),
+                            .ids_step = 2,
+                            .tokens = kTokens,
+                            .ids_left = kTokens,
+                            .width = width,
+                            .scale = scale,
+                            .out = out,
+                            .out_token = step,
+                            .stores = stores},
+                           DTypeOf<T>::value);
+        for (std::int64_t t = 0; t < kTokens; ++t) {
+          const std::int64_t id = ids.get(static_cast<std::size_t>(2 * t));
+          for (std::int64_t i = 0; i < step; ++i) {
+            const float got = out[t * step + i];
+            const double value =
+                i < width ? testing::wide(table.get(static_cast<std::size_t>(id * width + i))) : 0;
+            ASSERT_EQ(got, i < width ? static_cast<float>(value) * scale : -9.0f) << t << " " << i;
+          }
+        }
+      }
+    }
+  });
+}
+TEST(RowsKernel, RowsByIdAroundTheCachesAndBeside) {
+  for (const std::int64_t width : {1, 16, 100, 128, 700, 1040}) {
+    rows_by_id<float>(width, 1);
+    rows_by_id<float>(width, 0.3f);
+    rows_by_id<Half>(width, 1);
+    rows_by_id<BFloat16>(width, 2.5f);
+  }
+}
+
+TEST(RowsKernel, FirstIdOutside) {
+  constexpr std::int64_t kMost = 75;
+  for (const std::int64_t step : {1, 3}) {
+    for (std::int64_t count = 0; count <= kMost; ++count) {
+      std::vector<std::int64_t> ids(static_cast<std::size_t>(kMost * step), 6);
+      const auto first = [&] { return kernels::first_outside(ids.data(), step, count, 7); };
+      testing::on_every_target([&] {
+        ASSERT_EQ(first(), count);
+        for (std::int64_t at = 0; at < count; ++at) {
+          for (const std::int64_t bad :
+               {std::int64_t{7}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(),
+                std::numeric_limits<std::int64_t>::max()}) {
+            ids[static_cast<std::size_t>(at * step)] = bad;
+            ASSERT_EQ(first(), at);
+            ids[static_cast<std::size_t>(at * step)] = 0;
+          }
+        }
+      });
+    }
+  }
 }
 
 }  // namespace
