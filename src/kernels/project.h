@@ -41,7 +41,8 @@ void project(const ProjectBlock& block) noexcept;
 /// pairs by vdpbf16ps, which takes what is below 2^-126 for zero.
 void project_bf16(const ProjectBlock& block) noexcept;
 
-/// As project() with a weight of blocks of `type` instead of `dtype` (is_unpacked()): columns are whole blocks.
+/// As project() with a weight of blocks of `type` instead of `dtype` (is_unpacked()): columns are whole
+/// blocks.
 void project_blocks(const ProjectBlock& block) noexcept;
 
 /// As project_blocks() with x rounded to whole numbers: groups of 32 share the factor max |x| / 127; a group
