@@ -67,7 +67,7 @@ HWY_INLINE Ahead ahead_of(const ProjectBlock& b, std::int64_t n, std::int64_t ro
       .row = reinterpret_cast<const std::uint8_t*>(static_cast<const T*>(b.weight) + n * b.weight_stride + k),
       .stride = index(b.weight_stride) * sizeof(T),
       .bytes = bytes,
-      .rows = HWY_MIN(rows, b.rows - n),
+      .rows = HWY_MIN(rows, b.rows + b.following - n),
       .each = static_cast<int>((lines + steps - 1) / steps)};
 }
 

@@ -27,6 +27,7 @@ struct ProjectBlock {
   std::int64_t weight_stride = 0;  ///< elements; whole blocks
   std::int64_t tokens = 0;
   std::int64_t rows = 0;
+  std::int64_t following = 0;  ///< rows of the weight behind the block, which may be asked for
   std::int64_t columns = 0;
   const float* bias = nullptr;  ///< [rows] with stride, or null
   std::int64_t bias_stride = 1;
