@@ -1,93 +1,232 @@
 // SPDX-License-Identifier: Apache-2.0
-// The language-model head straight from the row-major embedding table: D = 2048, V = 16384.
+// The language-model head straight from the row-major embedding table: D = 2048, V = 16384, and fused with
+// what follows it over V = 128k. Weights and x begin at a cache line, as the peers' do.
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
+#include <map>
 #include <memory>
 
 #include "budgets.h"
 #include "frame.h"
+#include "locant/head.h"
 #include "locant/ops.h"
 
 namespace locant::bench {
 namespace {
 
-constexpr std::int64_t kWidth = 2048, kVocab = 16384;
+constexpr std::int64_t kWidth = 2048, kVocab = 16384, kLargeVocab = 131072, kCandidates = 40;
 
-struct Head {
+struct Kind {
   std::int64_t tokens;
   DType dtype;
-  std::vector<float> x, weight, out;
-  std::vector<std::uint16_t> narrow;
+  Activations activations = Activations::f32;
+  int number = 0;
+  Goal avx2{}, avx512{};
 };
 
-double error_of(const Head& data) {
+// Elements that begin at a cache line, on pages of the usual size.
+class Aligned {
+ public:
+  explicit Aligned(std::size_t bytes) : bytes_(bytes + kLine) {}
+  template <class T>
+  [[nodiscard]] T* as() {
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(bytes_.data()) % kLine;
+    return reinterpret_cast<T*>(bytes_.data() + (past == 0 ? 0 : kLine - past));
+  }
+
+ private:
+  static constexpr std::size_t kLine = 64;
+  std::vector<std::byte> bytes_;
+};
+
+struct Table {
+  DType dtype;
+  std::int64_t vocab;
+  Aligned data;
+
+  Table(DType dtype_, std::int64_t vocab_)
+      : dtype(dtype_), vocab(vocab_), data(static_cast<std::size_t>(vocab * kWidth) * size_of(dtype)) {
+    for (std::int64_t n = 0; n < vocab; ++n) {
+      const std::vector<float> row = values(kWidth, static_cast<std::uint64_t>(8 + n));
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const std::size_t at = static_cast<std::size_t>(n * kWidth) + i;
+        if (dtype == DType::f32) data.as<float>()[at] = row[i];
+        if (dtype == DType::f16) data.as<Half>()[at] = half_from_f32(row[i]);
+        if (dtype == DType::bf16) data.as<BFloat16>()[at] = bfloat16_from_f32(row[i]);
+      }
+    }
+  }
+  [[nodiscard]] double at(std::size_t i) {
+    if (dtype == DType::f16) return static_cast<double>(f32_from(data.as<Half>()[i]));
+    if (dtype == DType::bf16) return static_cast<double>(f32_from(data.as<BFloat16>()[i]));
+    return static_cast<double>(data.as<float>()[i]);
+  }
+};
+
+struct Data {
+  Kind kind;
+  std::shared_ptr<Table> table;
+  std::int64_t vocab;
+  Aligned x;
+  std::vector<float> out;
+
+  Data(const Kind& kind_, std::shared_ptr<Table> table_)
+      : kind(kind_),
+        table(std::move(table_)),
+        vocab(table->vocab),
+        x(static_cast<std::size_t>(kind.tokens * kWidth) * sizeof(float)),
+        out(static_cast<std::size_t>(kind.tokens * vocab)) {
+    const std::vector<float> xs = values(static_cast<std::size_t>(kind.tokens * kWidth), 6);
+    std::memcpy(x.as<float>(), xs.data(), xs.size() * sizeof(float));
+  }
+  [[nodiscard]] Matrix matrix() {
+    return locant::matrix(TensorRef(table->data.as<void>(), kind.dtype, {vocab, kWidth}));
+  }
+  [[nodiscard]] View<const float, 2> rows() { return {x.as<float>(), {kind.tokens, kWidth}}; }
+  [[nodiscard]] ProjectCall call() {
+    return {.x = rows(),
+            .weight = matrix(),
+            .bias = {},
+            .scale = 1,
+            .write = Write::replace,
+            .activations = kind.activations,
+            .out = {out.data(), {kind.tokens, vocab}}};
+  }
+};
+
+double error_of(Data& data) {
   double worst = 0;
   constexpr std::int64_t kEvery = 61;  // a sample of the vocabulary
-  for (std::int64_t t = 0; t < data.tokens; t += 3) {
-    for (std::int64_t n = 0; n < kVocab; n += kEvery) {
+  for (std::int64_t t = 0; t < data.kind.tokens; t += 3) {
+    for (std::int64_t n = 0; n < data.vocab; n += kEvery) {
       double sum = 0, size = 0;
       for (std::int64_t k = 0; k < kWidth; ++k) {
-        const auto at = static_cast<std::size_t>(n * kWidth + k);
-        float w = data.weight[at];
-        if (data.dtype == DType::f16) w = f32_from(Half{data.narrow[at]});
-        if (data.dtype == DType::bf16) w = f32_from(BFloat16{data.narrow[at]});
-        const double term =
-            static_cast<double>(data.x[static_cast<std::size_t>(t * kWidth + k)]) * static_cast<double>(w);
+        const double term = static_cast<double>(data.x.as<float>()[t * kWidth + k]) *
+                            data.table->at(static_cast<std::size_t>(n * kWidth + k));
         sum += term;
         size += std::fabs(term);
       }
-      const double got = static_cast<double>(data.out[static_cast<std::size_t>(t * kVocab + n)]);
+      const double got = static_cast<double>(data.out[static_cast<std::size_t>(t * data.vocab + n)]);
       worst = std::max(worst, std::fabs(got - sum) / size);
     }
   }
-  return worst / budgets::kProject;
+  return worst / (data.kind.activations == Activations::bf16 ? budgets::kProjectBf16 : budgets::kProject);
 }
 
-Row row_of(ThreadPool& pool, std::int64_t tokens, DType dtype) {
-  auto data = std::make_shared<Head>();
-  data->tokens = tokens;
-  data->dtype = dtype;
-  data->x = values(static_cast<std::size_t>(tokens * kWidth), 6);
-  data->weight = values(static_cast<std::size_t>(kVocab * kWidth), 8);
-  data->out.resize(static_cast<std::size_t>(tokens * kVocab));
-  const void* stored = data->weight.data();
-  if (dtype != DType::f32) {
-    for (const float w : data->weight) {
-      data->narrow.push_back(dtype == DType::f16 ? half_from_f32(w).bits : bfloat16_from_f32(w).bits);
-    }
-    stored = data->narrow.data();
-  }
-  const ProjectCall call{.x = View<const float, 2>(data->x.data(), {tokens, kWidth}),
-                         .weight = matrix(TensorRef(stored, dtype, {kVocab, kWidth})),
-                         .bias = {},
-                         .scale = 1,
-                         .write = Write::replace,
-                         .out = {data->out.data(), {tokens, kVocab}}};
-  const auto bytes = kVocab * kWidth * static_cast<std::int64_t>(size_of(dtype));
-  // One row streams the table; many rows are bound by arithmetic.
-  const bool streams = tokens == 1;
-  return {.operation = "head",
-          .shape = fmt::format("{} rows, {} of {}", tokens, kVocab, kWidth),
-          .dtype = std::string(name_of(dtype)),
+// One row streams the table, many are bound by arithmetic.
+Row described(const Data& data, std::string operation) {
+  const Kind& kind = data.kind;
+  const bool streams = kind.tokens == 1;
+  const std::int64_t bytes = data.vocab * kWidth * static_cast<std::int64_t>(size_of(kind.dtype));
+  const bool rounds = kind.activations != Activations::f32;
+  return {.number = kind.number,
+          .avx2 = kind.avx2,
+          .avx512 = kind.avx512,
+          .operation = std::move(operation),
+          .shape = fmt::format("{} rows, {} of {}", kind.tokens, data.vocab, kWidth),
+          .dtype = fmt::format("{}{}{}", name_of(kind.dtype), rounds ? " x " : "",
+                               rounds ? name_of(kind.activations) : ""),
           .limit = streams ? Limit::read : Limit::fma,
-          .amount = streams ? static_cast<double>(bytes)
-                            : 2.0 * static_cast<double>(tokens) * static_cast<double>(kVocab * kWidth),
+          .amount = streams
+                        ? static_cast<double>(bytes)
+                        : 2.0 * static_cast<double>(kind.tokens) * static_cast<double>(data.vocab * kWidth),
           .working_set = bytes,
-          .run = [data, call, &pool] { project(call, pool); },
-          .error = [data] { return error_of(*data); },
-          .peer = fmt::format(R"({{"op": "head", "tokens": {}, "vocab": {}, "width": {}, "dtype": "{}"}})",
-                              tokens, kVocab, kWidth, name_of(dtype))};
+          .run = {},
+          .error = {},
+          .peer = {}};
+}
+
+Row row_of(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table) {
+  auto data = std::make_shared<Data>(kind, std::move(table));
+  Row row = described(*data, "head");
+  row.run = [data, call = data->call(), &pool] { project(call, pool); };
+  row.error = [data] { return error_of(*data); };
+  row.peer = fmt::format(R"({{"op": "head", "tokens": {}, "vocab": {}, "width": {}, "dtype": "{}"}})",
+                         kind.tokens, kVocab, kWidth, name_of(kind.dtype));
+  return row;
+}
+
+struct Fused {
+  Data data;
+  HeadSpace space;
+  std::vector<Candidate> candidates;
+  std::vector<double> sums;
+
+  Fused(const Kind& kind, std::shared_ptr<Table> table)
+      : data(kind, std::move(table)),
+        space(kind.tokens, kLargeVocab, kCandidates),
+        candidates(static_cast<std::size_t>(kind.tokens * kCandidates)),
+        sums(static_cast<std::size_t>(kind.tokens)) {}
+  void run(ThreadPool& pool) {
+    head({.x = data.rows(),
+          .weight = data.matrix(),
+          .log_sum_exp = {sums.data(), {data.kind.tokens}},
+          .candidates = {candidates.data(), {data.kind.tokens, kCandidates}}},
+         space, pool);
+  }
+  // Candidates are those of logits in memory, the sum is within its bound of theirs.
+  [[nodiscard]] double error(ThreadPool& pool) {
+    project(data.call(), pool);
+    double worst = 0;
+    for (std::int64_t t = 0; t < data.kind.tokens; ++t) {
+      const View<const float, 1> logits(data.out.data() + t * kLargeVocab, {kLargeVocab});
+      std::vector<Candidate> best(kCandidates);
+      top_candidates(logits, best);
+      for (std::size_t i = 0; i < best.size(); ++i) {
+        if (best[i].id != candidates[static_cast<std::size_t>(t * kCandidates) + i].id) return 2;
+      }
+      const double expected = log_sum_exp(logits);
+      worst = std::max(worst, std::fabs(sums[static_cast<std::size_t>(t)] - expected) / std::fabs(expected));
+    }
+    return worst / budgets::kLogSumExp;
+  }
+};
+
+// The product alone and the fused head, on one weight.
+void fused_rows(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table, Rows& rows) {
+  auto data = std::make_shared<Fused>(kind, std::move(table));
+  Row bare = described(data->data, "head");
+  bare.run = [data, call = data->data.call(), &pool] { project(call, pool); };
+  bare.error = [data] { return error_of(data->data); };
+  rows.push_back(std::move(bare));
+  Row fused = described(data->data, "head, top-40, lse");
+  fused.run = [data, &pool] { data->run(pool); };
+  fused.error = [data, &pool] { return data->error(pool); };
+  rows.push_back(std::move(fused));
 }
 
 }  // namespace
 
 void head_rows(ThreadPool& pool, Rows& rows) {
-  for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{8}, std::int64_t{64}}) {
-    rows.push_back(row_of(pool, tokens, DType::f32));
-    rows.push_back(row_of(pool, tokens, DType::f16));
-    rows.push_back(row_of(pool, tokens, DType::bf16));
+  constexpr auto kPairs = Activations::bf16;
+  constexpr auto kPlain = Activations::f32;
+  std::map<DType, std::shared_ptr<Table>> tables;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    tables[dtype] = std::make_shared<Table>(dtype, kVocab);
+  for (const Kind& kind : {
+           Kind{1, DType::f32, kPlain, 14, {1.0, 97}, {1.0, 95}},
+           Kind{1, DType::f16, kPlain, 14, {1.2, 0}, {1.0, 0}},
+           Kind{1, DType::bf16, kPlain, 14, {1.3, 0}, {1.2, 0}},
+           Kind{1, DType::bf16, kPairs, 14, {1.3, 0}, {1.2, 0}},
+           Kind{8, DType::f32, kPlain, 16, {1.9, 0}, {1.45, 0}},
+           Kind{8, DType::f16, kPlain, 16, {1.4, 0}, {2.7, 0}},
+           Kind{8, DType::bf16, kPlain, 16},
+           Kind{8, DType::bf16, kPairs, 16},
+           Kind{64, DType::f32, kPlain, 17, {1.35, 0}, {1.3, 0}},
+           Kind{64, DType::f16, kPlain, 17, {1.1, 0}, {1.3, 0}},
+           Kind{64, DType::bf16, kPlain, 17, {1.7, 0}, {1.8, 0}},
+           Kind{64, DType::bf16, kPairs, 17, {1.7, 0}, {1.8, 0}},
+           Kind{256, DType::f32, kPlain, 18, {1.2, 0}, {1.08, 0}},
+           Kind{256, DType::bf16, kPlain, 18, {1.3, 0}, {1.5, 0}},
+           Kind{256, DType::bf16, kPairs, 18, {1.3, 0}, {1.5, 0}},
+       }) {
+    rows.push_back(row_of(pool, kind, tables.at(kind.dtype)));
   }
+  const auto large = std::make_shared<Table>(DType::bf16, kLargeVocab);
+  for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{8}})
+    fused_rows(pool, {.tokens = tokens, .dtype = DType::bf16, .number = 19}, large, rows);
 }
 
 }  // namespace locant::bench

@@ -133,6 +133,12 @@ void PromptFlags::require_one_kind(std::string_view command) const {
     throw UsageError(fmt::format("{}: give one kind of prompt, got {}", command, fmt::join(kinds, " and ")));
 }
 
+Activations activations_of(std::string_view name) {
+  require_one_of("run: --activations", name, {"f32", "bf16", "int8"});
+  if (name == "bf16") return Activations::bf16;
+  return name == "int8" ? Activations::int8 : Activations::f32;
+}
+
 RunOptions read_run_options(Args args) {
   RunOptions options;
   std::string pad = "left";
@@ -180,7 +186,8 @@ RunOptions read_run_options(Args args) {
   arguments.value("--cache", cache, "keys and values in memory: f32, f16, bf16 or int8 (f32)")
       ->type_name("DTYPE");
   arguments
-      .value("--activations", activations, "arithmetic of products with blocks of a .gguf: f32 or int8 (f32)")
+      .value("--activations", activations,
+             "arithmetic of products: f32, bf16 for weights of bf16, or int8 for blocks of a .gguf (f32)")
       ->type_name("KIND");
   arguments.flag("--loss", options.loss, "mean negative log-likelihood in nats, per row and by position");
   arguments.value("--window", window, "score the loss in windows of N tokens (the configured length)")
@@ -215,8 +222,7 @@ RunOptions read_run_options(Args args) {
   options.threads = threads_of("run", options.common);
   options.load.weights = weight_storage(weights);
   options.cache = cache_dtype(cache);
-  require_one_of("run: --activations", activations, {"f32", "int8"});
-  options.load.activations = activations == "int8" ? Activations::int8 : Activations::f32;
+  options.load.activations = activations_of(activations);
   options.sampling = sampling.read();
   if (!window.empty()) options.window = parse_integer({"run", "--window", 2, kFarthest}, window);
   if (!stride.empty()) options.stride = parse_integer({"run", "--stride", 1, kFarthest}, stride);

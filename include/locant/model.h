@@ -31,7 +31,7 @@ struct LoadOptions {
   DType run_dtype = DType::f32;  ///< the dtype whose rounding of constants is imitated
   WeightStorage weights =
       WeightStorage::as_stored;                ///< blocks of a GGUF file stay blocks under as_stored only
-  Activations activations = Activations::f32;  ///< arithmetic of products with blocks
+  Activations activations = Activations::f32;  ///< arithmetic of products
 };
 
 /// A weight with a value that is not finite.

@@ -127,9 +127,10 @@ enum class Activations : std::uint8_t { f32, bf16, int8 };
 
 /// out = scale * (x weight^T) + bias, or added to out: a linear layer, and the language-model head straight
 /// from the row-major embedding table. x must not overlap out. Weights are converted on the fly, blocks to
-/// exactly the values of dequantize(). Error: relative to sum_k |x_k w_k| (project); under int8 relative to
-/// sum over groups of max |x| sum |w| (project_int8), and f32 sums of the parts scale q and minus of w
-/// (project); x below 2^-119 count as zero, and what is not finite makes its token's row NaN.
+/// exactly the values of dequantize(). Error: relative to sum_k |x_k w_k| (project); under bf16 the same
+/// (project_bf16), where x, w and products below 2^-126 may count as zero; under int8 relative to sum over
+/// groups of max |x| sum |w| (project_int8), and f32 sums of the parts scale q and minus of w (project); x
+/// below 2^-119 count as zero, and what is not finite makes its token's row NaN.
 struct ProjectCall {
   View<const float, 2> x{};     ///< [T, K]
   Matrix weight{};              ///< [N, K]

@@ -211,7 +211,8 @@ def load(
 
     `recipe`: whose meaning; None = the one the checkpoint was published for. `run_dtype`: the dtype whose rounding of
     constants is imitated. `weights`: kept "as_stored", "f32", "f16" or "bf16".
-    `activations`: arithmetic of products with blocks of a GGUF file, "f32" or "int8". `threads`: None = shared ones.
+    `activations`: arithmetic of products, "f32", "bf16" for weights of bf16, or "int8" for blocks of a GGUF file.
+    `threads`: None = shared ones.
     FileError and SpecError name the file, the tensor and what was expected.
     """
     found = find_model(path)

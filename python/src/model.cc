@@ -23,8 +23,9 @@ WeightStorage storage_named(std::string_view name) {
 
 Activations activations_named(std::string_view name) {
   if (name == "f32") return Activations::f32;
+  if (name == "bf16") return Activations::bf16;
   if (name == "int8") return Activations::int8;
-  throw SpecError(fmt::format("load: activations are f32 or int8, got \"{}\"", name));
+  throw SpecError(fmt::format("load: activations are f32, bf16 or int8, got \"{}\"", name));
 }
 
 LoadedModel load(const std::string& path, const std::string& recipe, std::string_view run_dtype,

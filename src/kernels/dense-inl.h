@@ -63,11 +63,12 @@ HWY_INLINE Ahead ahead_of(const ProjectBlock& b, std::int64_t n, std::int64_t ro
                           std::int64_t columns, std::int64_t steps) {
   const std::size_t bytes = index(HWY_MIN(columns, b.columns - k)) * sizeof(T);
   const std::int64_t lines = rows * static_cast<std::int64_t>(bytes / 64);
-  return {.row = reinterpret_cast<const std::uint8_t*>(static_cast<const T*>(b.weight) + n * b.weight_stride + k),
-          .stride = index(b.weight_stride) * sizeof(T),
-          .bytes = bytes,
-          .rows = HWY_MIN(rows, b.rows - n),
-          .each = static_cast<int>((lines + steps - 1) / steps)};
+  return {
+      .row = reinterpret_cast<const std::uint8_t*>(static_cast<const T*>(b.weight) + n * b.weight_stride + k),
+      .stride = index(b.weight_stride) * sizeof(T),
+      .bytes = bytes,
+      .rows = HWY_MIN(rows, b.rows + b.following - n),
+      .each = static_cast<int>((lines + steps - 1) / steps)};
 }
 
 // ---- arithmetic
@@ -144,8 +145,8 @@ struct Spans {
 
 // Whole: the columns are whole steps, which spares the sums a way through memory.
 template <int Tokens, bool Whole, class P, class X, class T>
-HWY_INLINE void dense_tile(const X* const* x, const T* const* w, std::int64_t columns, Ahead& ahead, bool first,
-                           float* sums, std::int64_t sums_stride) {
+HWY_INLINE void dense_tile(const X* const* x, const T* const* w, std::int64_t columns, Ahead& ahead,
+                           bool first, float* sums, std::int64_t sums_stride) {
   Ahead asking = ahead;
   V acc[Tokens][4];
   for (int t = 0; t < Tokens; ++t) {
@@ -233,7 +234,8 @@ HWY_INLINE void dense(const ProjectBlock& b, Pack pack) {
       Ahead ahead;
       for (std::int64_t k = c; k < end; k += kSpanOf) {
         if ((k - c) % page == 0) {
-          const std::int64_t steps = tiles * (panel / 4) * HWY_MAX(HWY_MIN(end - k, page) / P::kStep, std::int64_t{1});
+          const std::int64_t steps =
+              tiles * (panel / 4) * HWY_MAX(HWY_MIN(end - k, page) / P::kStep, std::int64_t{1});
           ahead = k + page < end ? ahead_of<T>(b, n, panel, k + page, page, steps)
                                  : ahead_of<T>(b, n + panel, panel, c, page, steps);
         }

@@ -57,9 +57,8 @@ void one_token(const ProjectBlock& b) {
 template <class T>
 HWY_INLINE void typed(const ProjectBlock& b) {
   if (b.tokens == 1) return one_token<T>(b);
-  dense<FloatProducts<T>, T>(b, [](const float* from, std::size_t n, float* to) HWY_ATTR {
-    std::memcpy(to, from, n * sizeof(float));
-  });
+  dense<FloatProducts<T>, T>(b, [](const float* from, std::size_t n, float* to)
+                                    HWY_ATTR { std::memcpy(to, from, n * sizeof(float)); });
 }
 
 void Project(const ProjectBlock& b) {

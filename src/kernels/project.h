@@ -27,6 +27,7 @@ struct ProjectBlock {
   std::int64_t weight_stride = 0;  ///< elements; whole blocks
   std::int64_t tokens = 0;
   std::int64_t rows = 0;
+  std::int64_t following = 0;  ///< rows of the weight behind the block, which may be asked for
   std::int64_t columns = 0;
   const float* bias = nullptr;  ///< [rows] with stride, or null
   std::int64_t bias_stride = 1;
@@ -41,7 +42,8 @@ void project(const ProjectBlock& block) noexcept;
 /// pairs by vdpbf16ps, which takes what is below 2^-126 for zero.
 void project_bf16(const ProjectBlock& block) noexcept;
 
-/// As project() with a weight of blocks of `type` instead of `dtype` (is_unpacked()): columns are whole blocks.
+/// As project() with a weight of blocks of `type` instead of `dtype` (is_unpacked()): columns are whole
+/// blocks.
 void project_blocks(const ProjectBlock& block) noexcept;
 
 /// As project_blocks() with x rounded to whole numbers: groups of 32 share the factor max |x| / 127; a group

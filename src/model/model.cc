@@ -48,6 +48,35 @@ FamilyWeights names_of(const ModelSpec& spec, const std::string& path) {
                               fmt::join(runnable_families(), ", "), spec.family));
 }
 
+/// Whether a product has a weight that this arithmetic is for; layers of one model are alike.
+bool acts_on(Activations activations, const Weights& weights) {
+  const auto acts = [&](const Linear& layer) {
+    const Matrix& weight = layer.weight;
+    if (!layer.there()) return false;
+    return activations == Activations::int8 ? weight.blocks.has_value()
+                                            : !weight.blocks && weight.dtype == DType::bf16;
+  };
+  if (acts(weights.head) || acts(weights.head_dense)) return true;
+  for (const StackWeights* const stack : {&weights.main, &weights.encoder}) {
+    for (const LayerWeights& layer : stack->layers) {
+      for (const Linear& matrix : layer.attention.qkv) {
+        if (acts(matrix)) return true;
+      }
+      for (const Linear* const matrix : {&layer.attention.out, &layer.mlp.up, &layer.mlp.down}) {
+        if (acts(*matrix)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+/// What was asked for and changes nothing is said.
+void note_activations(Activations activations, const Weights& weights, std::vector<Note>& notes) {
+  if (activations == Activations::f32 || acts_on(activations, weights)) return;
+  notes.push_back({.text = fmt::format("activations {} change nothing: no weight is {}", name_of(activations),
+                                       activations == Activations::int8 ? "of blocks" : "bf16")});
+}
+
 }  // namespace
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -70,6 +99,7 @@ std::unique_ptr<Model> Model::load(const std::string& path, const LoadOptions& o
   if (!spec.others.empty())
     plans.encoder = computable_plan(spec, spec.others.front().positions, *state->recipe);
   state->weights = bind_weights(spec, plans, names, open_weights(spec, path), options.weights);
+  note_activations(options.activations, state->weights, state->spec.notes);
   state->main = main_stack(*state, plans.main);
   if (plans.encoder) state->encoder = encoder_stack(*state, *plans.encoder);
   return std::unique_ptr<Model>(new Model(std::move(state)));

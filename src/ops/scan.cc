@@ -7,6 +7,7 @@
 
 #include "kernels/scan.h"
 #include "locant/ops.h"
+#include "ops/candidates.h"
 #include "ops/check.h"
 
 namespace locant {
@@ -30,10 +31,6 @@ void each_run(const View<const float, 1>& x, Visit visit) {
   }
 }
 
-bool better(const Candidate& a, const Candidate& b) noexcept {
-  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
-}
-
 }  // namespace
 
 double log_sum_exp(View<const float, 1> logits) noexcept {
@@ -53,25 +50,11 @@ double log_sum_exp(View<const float, 1> logits) noexcept {
 
 std::size_t top_candidates(View<const float, 1> logits, std::span<Candidate> out) noexcept {
   if (out.empty() || logits.extent(0) <= 0) return 0;
-  std::size_t held = 0;  // out[0, held) is a heap with the worst candidate on top
-  each_run(logits, [&](std::int64_t first, const float* x, std::int64_t count) {
-    std::int64_t i = 0;
-    for (; i < count && held < out.size(); ++i) {
-      if (std::isnan(x[i])) continue;
-      out[held++] = {first + i, x[i]};
-      std::push_heap(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(held), better);
-    }
-    if (held < out.size()) return;
-    // An equal logit behind the worst one has a larger id and loses.
-    while ((i = kernels::first_above(x, count, i, out[0].logit)) < count) {
-      std::pop_heap(out.begin(), out.end(), better);
-      out.back() = {first + i, x[i]};
-      std::push_heap(out.begin(), out.end(), better);
-      ++i;
-    }
-  });
-  std::sort_heap(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(held), better);
-  return held;
+  BestCandidates best(out);
+  each_run(logits,
+           [&](std::int64_t first, const float* x, std::int64_t count) { best.offer(first, x, count); });
+  best.sort();
+  return best.held();
 }
 
 std::optional<std::int64_t> first_non_finite(const TensorRef& tensor) {

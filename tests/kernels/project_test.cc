@@ -91,7 +91,12 @@ void run_all() {
   for (const std::int64_t tokens : {1, 2, 3, 4, 5, 9, 64}) {
     for (const std::int64_t rows : {1, 4, 8, 13}) run<T>({tokens, rows, 80, Spread::normal, true, false});
   }
+  for (const std::int64_t tokens : {6, 7, 12, 13, 17, 31})
+    run<T>({tokens, 37, 100, Spread::normal, false, true});
   run<T>({1, 20, 576, Spread::uneven, false, false});
+  run<T>({2, 5, 12001, Spread::normal, false, false});
+  run<T>({14, 70, 2050, Spread::normal, true, false});
+  run<T>({3, 256, 33, Spread::normal, true, false});
   run<T>({6, 9, 1025, Spread::normal, true, true});
   run<T>({5, 6, 4103, Spread::large, false, false});
   run<T>({1, 3, 8192, Spread::normal, false, false});
@@ -109,9 +114,9 @@ TEST(ProjectKernel, Bf16) {
 
 template <class T>
 void same_bits() {
-  constexpr std::int64_t kTokens = 13;
-  constexpr std::int64_t kRows = 11;
-  constexpr std::int64_t kColumns = 1333;
+  constexpr std::int64_t kTokens = 29;
+  constexpr std::int64_t kRows = 41;
+  constexpr std::int64_t kColumns = 2381;
   testing::Random random(3);
   Exact<float> x(kTokens * kColumns);
   Exact<T> w(kRows * kColumns);
@@ -138,10 +143,12 @@ void same_bits() {
       for (std::int64_t n = 0; n < kRows; ++n) {
         const float expected = whole[static_cast<std::size_t>(t * kRows + n)];
         ASSERT_EQ(token[static_cast<std::size_t>(n)], expected) << t << "," << n;
+        if ((t + n) % 7 != 0) continue;
         ASSERT_EQ(product(t, 1, n, 1)[0], expected) << t << "," << n;
       }
     }
     ASSERT_EQ(product(4, 2, 3, 5)[6], whole[5 * kRows + 4]);
+    ASSERT_EQ(product(3, 14, 2, 38)[2 * 38 + 5], whole[5 * kRows + 7]);
   });
 }
 

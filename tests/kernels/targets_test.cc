@@ -18,6 +18,7 @@ TEST(Targets, BestFirstAndForced) {
     ASSERT_EQ(kernels::targets().size(), target.name == "AVX3_DL" ? 2u : 1u);
     EXPECT_EQ(kernels::targets()[0].bit, target.bit);
     EXPECT_EQ(kernels::has_byte_dots(), target.name == "AVX3_DL");
+    EXPECT_TRUE(!kernels::has_pair_dots() || kernels::has_byte_dots());
   }
   kernels::use_best_target();
   EXPECT_EQ(kernels::targets().size(), all.size());

@@ -197,6 +197,38 @@ TEST_P(Binding, WideningChangesNothing) {
   }
 }
 
+// x rounded to bf16 moves answers as weights rounded to bf16 do; where no weight is bf16 nothing moves, and
+// that is said.
+TEST_P(Binding, ActivationsMayBeNarrower) {
+  const Checkpoint checkpoint = tiny(GetParam());
+  const Ids ids = some_ids(30, 48);
+  const auto told = [](const Loaded& loaded) {
+    for (const Note& note : loaded.model->spec().notes) {
+      if (note.text.starts_with("activations")) return note.text;
+    }
+    return std::string();
+  };
+  for (const WeightStorage weights : {WeightStorage::f32, WeightStorage::bf16}) {
+    LoadOptions options = storing(weights);
+    const Loaded plain(checkpoint, options);
+    const Logits want = alone(plain, ids);
+    EXPECT_EQ(told(plain), "");
+    options.activations = Activations::bf16;
+    const Loaded rounded(checkpoint, options);
+    const Logits got = alone(rounded, ids);
+    if (weights == WeightStorage::f32) {
+      EXPECT_EQ(got, want);
+      EXPECT_EQ(told(rounded), "activations bf16 change nothing: no weight is bf16");
+    } else {
+      EXPECT_NE(got, want);
+      EXPECT_LE(distance(got, want), budgets::kConformanceWeightsBf16);
+      EXPECT_EQ(told(rounded), "");
+    }
+    options.activations = Activations::int8;
+    EXPECT_EQ(told(Loaded(checkpoint, options)), "activations int8 change nothing: no weight is of blocks");
+  }
+}
+
 TEST_P(Binding, CachesMayBeNarrower) {
   const Loaded loaded(tiny(GetParam()));
   const Ids ids = some_ids(30, 47);

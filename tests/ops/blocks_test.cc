@@ -47,6 +47,7 @@ TEST(BlockWeights, AreThoseThatDequantizeKnows) {
   }
   EXPECT_EQ(types, 13);
   EXPECT_EQ(name_of(Activations::f32), "f32");
+  EXPECT_EQ(name_of(Activations::bf16), "bf16");
   EXPECT_EQ(name_of(Activations::int8), "int8");
 }
 

@@ -38,6 +38,7 @@ OWNERS: dict[str, str] = {
     "recipe.h": "positions",
     "positions.h": "positions",
     "ops.h": "ops",
+    "head.h": "ops",
     "spec.h": "spec",
     "facts.h": "facts",
     "check.h": "check",

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// The head in tiles of the vocabulary: logits of a tile come and go in a buffer that stays in a cache, a part
+// a tile is kept, parts are joined in their order. Tiles do not depend on the number of threads.
+#include "locant/head.h"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "kernels/elements.h"
+#include "kernels/scan.h"
+#include "ops/candidates.h"
+#include "ops/check.h"
+#include "ops/product.h"
+
+namespace locant {
+namespace {
+
+using namespace check_ops;
+
+constexpr std::int64_t kTile = 2048;  // rows
+constexpr std::int64_t kRun = 256;    // rows whose logits stand in the buffer
+constexpr std::int64_t kTokens = kernels::kProjectTokens;
+static_assert(kRun <= kernels::kDenseRows && kRun <= kernels::kInt8Rows && kTile % kRun == 0);
+
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+// Of the exponentials relative to a part's top, relative to `top`.
+double moved(const HeadPart& part, float top) noexcept {
+  if (std::isinf(top) || std::isinf(part.top)) return part.sum;
+  return part.sum * std::exp(static_cast<double>(part.top) - static_cast<double>(top));
+}
+
+void join(HeadPart& part, float top, double sum) noexcept {
+  const HeadPart other{.sum = sum, .top = top};
+  const float both = std::max(part.top, top);
+  part.sum = moved(part, both) + moved(other, both);
+  part.top = both;
+}
+
+template <class T>
+void may_be_written(std::string_view name, const View<T, 1>& view, const HeadCall& call) {
+  if (view.data_handle() == nullptr && view.empty()) return;
+  has_shape("head", name, view, {{call.x.extent(0)}, {"tokens"}});
+  writable("head", name, view);
+}
+
+void check_overlaps(std::string_view name, const Extent& out, const HeadCall& call) {
+  if (overlap(extent_of(call.x), out)) fail("head: {} overlap x", name);
+  if (overlap(extent_of(call.weight), out)) fail("head: {} overlap the weight", name);
+  if (overlap(extent_of(call.bias), out)) fail("head: {} overlap bias", name);
+  if (overlap(extent_of(call.targets), out)) fail("head: {} overlap targets", name);
+}
+
+void check_targets(const HeadCall& call) {
+  const bool given = !call.targets.empty();
+  if (given != !call.target_logits.empty())
+    fail("head: targets are {} and their logits {}, expected both or none", text(call.targets),
+         text(call.target_logits));
+  if (!given) return;
+  has_shape("head", "targets", call.targets, {{call.x.extent(0)}, {"tokens"}});
+  readable("head", "targets", call.targets);
+  for (std::int64_t t = 0; t < call.targets.extent(0); ++t) {
+    if (call.targets(t) < 0 || call.targets(t) >= call.weight.rows)
+      throw std::out_of_range(
+          fmt::format("head: target {} at row {} is outside vocab {}", call.targets(t), t, call.weight.rows));
+  }
+}
+
+void check_head(const HeadCall& call, const HeadSpace& space) {
+  readable("head", "x", call.x);
+  weight("head", "weight", call.weight);
+  if (call.weight.columns == 0)
+    fail("head: weight is [{},0], expected at least one column", call.weight.rows);
+  if (call.x.extent(1) != call.weight.columns)
+    fail("head: x is {}, expected [tokens, columns={}]", text(call.x), call.weight.columns);
+  if (call.bias.data_handle() != nullptr || !call.bias.empty())
+    vector("head", "bias", call.bias, call.weight.rows, "rows");
+  if (!(call.softcap >= 0) || std::isinf(call.softcap))
+    fail("head: softcap is {}, expected 0 or more", call.softcap);
+  may_be_written("target_logits", call.target_logits, call);
+  may_be_written("log_sum_exp", call.log_sum_exp, call);
+  if (!call.candidates.empty()) {
+    has_shape("head", "candidates", call.candidates,
+              {{call.x.extent(0), call.candidates.extent(1)}, {"tokens", "candidates"}});
+    writable("head", "candidates", call.candidates);
+  }
+  check_targets(call);
+  check_overlaps("target_logits", extent_of(call.target_logits), call);
+  check_overlaps("log_sum_exp", extent_of(call.log_sum_exp), call);
+  check_overlaps("candidates", extent_of(call.candidates), call);
+  const std::int64_t k = call.candidates.empty() ? 0 : call.candidates.extent(1);
+  if (call.x.extent(0) > space.tokens() || call.weight.rows != space.vocab() || k > space.candidates())
+    fail("head: space is for {} tokens, {} rows and {} candidates, expected {}, {} and {}", space.tokens(),
+         space.vocab(), space.candidates(), call.x.extent(0), call.weight.rows, k);
+}
+
+class Head {
+ public:
+  Head(const HeadCall& call, HeadSpace& space) noexcept
+      : call_(call),
+        kernel_(product_kernel(call.weight, call.activations, call.x.extent(0))),
+        tiles_(ceil_div(call.weight.rows, kTile)),
+        wanted_(call.candidates.empty() ? 0 : call.candidates.extent(1)),
+        parts_(space.parts().data()),
+        best_(space.best().data()) {}
+
+  [[nodiscard]] std::int64_t tiles() const noexcept { return tiles_; }
+
+  // Tile `tile` for up to kTokens tokens from `token` on.
+  void run(std::int64_t token, std::int64_t tile) const noexcept {
+    alignas(64) float logits[kTokens * kRun];
+    const std::int64_t tokens = std::min(kTokens, call_.x.extent(0) - token);
+    const std::int64_t end = std::min(call_.weight.rows, (tile + 1) * kTile);
+    for (std::int64_t t = 0; t < tokens; ++t) part(token + t, tile) = {.sum = 0, .top = kNone, .held = 0};
+    for (std::int64_t n = tile * kTile; n < end; n += kRun) {
+      const std::int64_t rows = std::min(kRun, end - n);
+      kernels::ProjectBlock block = product_block(call_.x, call_.weight, call_.bias,
+                                                  {.token = token, .tokens = tokens, .row = n, .rows = rows});
+      block.scale = call_.scale;
+      block.out = logits;
+      block.out_stride = kRun;
+      kernel_(block);
+      for (std::int64_t t = 0; t < tokens; ++t) take(token + t, tile, n, rows, logits + t * kRun);
+    }
+  }
+
+  // The answers of a token from its parts.
+  void finish(std::int64_t t) const noexcept {
+    HeadPart all{.sum = 0, .top = kNone, .held = 0};
+    std::span<Candidate> row;
+    if (wanted_ > 0) row = {&call_.candidates(t, 0), static_cast<std::size_t>(wanted_)};
+    BestCandidates best(row);
+    for (std::int64_t tile = 0; tile < tiles_; ++tile) {
+      const HeadPart& one = part(t, tile);
+      join(all, one.top, one.sum);
+      for (const Candidate& candidate : room(t, tile).first(static_cast<std::size_t>(one.held)))
+        best.offer(candidate);
+    }
+    best.sort();
+    std::fill(row.begin() + static_cast<std::ptrdiff_t>(best.held()), row.end(), Candidate{-1, kNone});
+    if (call_.log_sum_exp.empty()) return;
+    const double sum = std::log(all.sum);
+    call_.log_sum_exp(t) = std::isinf(all.top) ? sum : static_cast<double>(all.top) + sum;
+  }
+
+ private:
+  [[nodiscard]] HeadPart& part(std::int64_t t, std::int64_t tile) const noexcept {
+    return parts_[t * tiles_ + tile];
+  }
+  [[nodiscard]] std::span<Candidate> room(std::int64_t t, std::int64_t tile) const noexcept {
+    return {best_ + (t * tiles_ + tile) * wanted_, static_cast<std::size_t>(wanted_)};
+  }
+
+  void take(std::int64_t t, std::int64_t tile, std::int64_t n, std::int64_t rows,
+            float* logits) const noexcept {
+    HeadPart& one = part(t, tile);
+    if (call_.softcap > 0) kernels::softcap(logits, call_.softcap, rows, logits);
+    if (!call_.targets.empty()) {
+      const std::int64_t at = call_.targets(t) - n;
+      if (at >= 0 && at < rows) call_.target_logits(t) = logits[at];
+    }
+    if (!call_.log_sum_exp.empty()) {
+      const float top = kernels::maximum(logits, rows);
+      join(one, top, kernels::sum_exp(logits, rows, std::isinf(top) ? 0.0F : top));
+    }
+    BestCandidates best(room(t, tile), static_cast<std::size_t>(one.held));
+    best.offer(n, logits, rows);
+    one.held = static_cast<std::int64_t>(best.held());
+  }
+
+  const HeadCall& call_;
+  ProductKernel kernel_;
+  std::int64_t tiles_;
+  std::int64_t wanted_;
+  HeadPart* parts_;
+  Candidate* best_;
+};
+
+std::size_t parts_of(std::int64_t tokens, std::int64_t vocab, std::int64_t candidates) {
+  if (tokens < 0 || vocab < 0 || candidates < 0)
+    fail("head: space for {} tokens, {} rows and {} candidates, expected none below 0", tokens, vocab,
+         candidates);
+  return static_cast<std::size_t>(tokens * ceil_div(vocab, kTile));
+}
+
+}  // namespace
+
+HeadSpace::HeadSpace(std::int64_t tokens, std::int64_t vocab, std::int64_t candidates)
+    : tokens_(tokens),
+      vocab_(vocab),
+      candidates_(candidates),
+      parts_(parts_of(tokens, vocab, candidates)),
+      best_(parts_.size() * static_cast<std::size_t>(candidates)) {}
+
+void head(const HeadCall& call, HeadSpace& space, ThreadPool& pool) {
+  check_head(call, space);
+  const std::int64_t tokens = call.x.extent(0);
+  if (tokens == 0) return;
+  const Head work(call, space);
+  const std::int64_t cuts = ceil_div(tokens, kTokens);
+  const auto body = [&](std::int64_t piece) { work.run(piece % cuts * kTokens, piece / cuts); };
+  run_pieces(pool, cuts * work.tiles(), tokens * call.weight.rows * call.weight.columns / 4, body);
+  for (std::int64_t t = 0; t < tokens; ++t) work.finish(t);
+}
+
+}  // namespace locant
