@@ -47,6 +47,50 @@ std::int64_t rows_of_piece(Kernel kernel, std::int64_t rows, std::int64_t tokens
   return std::min(room, ceil_div(ceil_div(rows, cuts), kRows) * kRows);
 }
 
+void check_apart(const ProjectCall& writer, const ProjectCall& other) {
+  const Extent out = extent_of(writer.out);
+  if (overlap(extent_of(other.x), out)) fail("project: out overlaps x of another call");
+  if (overlap(extent_of(other.weight), out)) fail("project: out overlaps the weight of another call");
+  if (overlap(extent_of(other.bias), out)) fail("project: out overlaps bias of another call");
+  if (overlap(extent_of(other.out), out)) fail("project: out overlaps out of another call");
+}
+
+// How a call is cut into tokens x rows.
+struct Cuts {
+  Kernel kernel;
+  std::int64_t tokens;  // cuts of them
+  std::int64_t rows_each;
+  std::int64_t pieces;
+
+  Cuts(const ProjectCall& call, int threads) noexcept
+      : kernel(kernel_of(call)),
+        tokens(ceil_div(call.x.extent(0), kernels::kProjectTokens)),
+        rows_each(call.out.empty() ? 1 : rows_of_piece(kernel, call.weight.rows, call.x.extent(0), threads)),
+        pieces(tokens * ceil_div(call.weight.rows, rows_each)) {}
+};
+
+void run_piece(const ProjectCall& call, const Cuts& cuts, std::int64_t piece) noexcept {
+  constexpr std::int64_t kTokens = kernels::kProjectTokens;
+  const std::int64_t t = piece % cuts.tokens * kTokens;
+  const std::int64_t n = piece / cuts.tokens * cuts.rows_each;
+  float* out = call.out.data_handle() + t * call.out.stride(0) + n;
+  cuts.kernel({.x = call.x.data_handle() + t * call.x.stride(0),
+               .x_stride = call.x.stride(0),
+               .weight = row_of(call.weight, n),
+               .dtype = call.weight.dtype,
+               .type = call.weight.blocks.value_or(GgmlType::f32),
+               .weight_stride = call.weight.row_stride,
+               .tokens = std::min(kTokens, call.x.extent(0) - t),
+               .rows = std::min(cuts.rows_each, call.weight.rows - n),
+               .columns = call.weight.columns,
+               .bias = call.bias.empty() ? nullptr : call.bias.data_handle() + n * call.bias.stride(0),
+               .bias_stride = call.bias.stride(0),
+               .scale = call.scale,
+               .added = call.write == Write::add ? out : nullptr,
+               .out = out,
+               .out_stride = call.out.stride(0)});
+}
+
 }  // namespace
 
 std::string_view name_of(Activations activations) noexcept {
@@ -54,35 +98,30 @@ std::string_view name_of(Activations activations) noexcept {
 }
 
 void project(const ProjectCall& call, ThreadPool& pool) {
-  check_project(call);
-  if (call.out.empty()) return;
-  const std::int64_t tokens = call.x.extent(0);
-  const std::int64_t rows = call.weight.rows;
-  constexpr std::int64_t kTokens = kernels::kProjectTokens;
-  const Kernel kernel = kernel_of(call);
-  const std::int64_t token_cuts = ceil_div(tokens, kTokens);
-  const std::int64_t rows_each = rows_of_piece(kernel, rows, tokens, pool.size());
+  project(std::span(&call, 1), pool);
+}
+
+void project(std::span<const ProjectCall> calls, ThreadPool& pool) {
+  for (const ProjectCall& call : calls) check_project(call);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    for (std::size_t j = 0; j < calls.size(); ++j) {
+      if (i != j) check_apart(calls[i], calls[j]);
+    }
+  }
+  std::int64_t pieces = 0;
+  std::int64_t work = 0;
+  for (const ProjectCall& call : calls) {
+    pieces += Cuts(call, pool.size()).pieces;
+    work += call.x.extent(0) * call.weight.rows * call.weight.columns / 4;
+  }
   const auto body = [&](std::int64_t piece) {
-    const std::int64_t t = piece % token_cuts * kTokens;
-    const std::int64_t n = piece / token_cuts * rows_each;
-    float* out = call.out.data_handle() + t * call.out.stride(0) + n;
-    kernel({.x = call.x.data_handle() + t * call.x.stride(0),
-            .x_stride = call.x.stride(0),
-            .weight = row_of(call.weight, n),
-            .dtype = call.weight.dtype,
-            .type = call.weight.blocks.value_or(GgmlType::f32),
-            .weight_stride = call.weight.row_stride,
-            .tokens = std::min(kTokens, tokens - t),
-            .rows = std::min(rows_each, rows - n),
-            .columns = call.weight.columns,
-            .bias = call.bias.empty() ? nullptr : call.bias.data_handle() + n * call.bias.stride(0),
-            .bias_stride = call.bias.stride(0),
-            .scale = call.scale,
-            .added = call.write == Write::add ? out : nullptr,
-            .out = out,
-            .out_stride = call.out.stride(0)});
+    for (const ProjectCall& call : calls) {
+      const Cuts cuts(call, pool.size());
+      if (piece < cuts.pieces) return run_piece(call, cuts, piece);
+      piece -= cuts.pieces;
+    }
   };
-  run_pieces(pool, token_cuts * ceil_div(rows, rows_each), tokens * rows * call.weight.columns / 4, body);
+  run_pieces(pool, pieces, work, body);
 }
 
 }  // namespace locant
