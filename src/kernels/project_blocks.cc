@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with a weight of blocks. One token: four rows are unpacked to whole numbers and multiplied on the
-// way. More: four rows become f32 in a panel that stays in the first-level cache. The sums are those of
-// project() on the dequantized weight, in the same order.
+// Products with a weight of blocks in f32. One token: four rows are unpacked to whole numbers and multiplied
+// on the way, or eight straight from their bytes (direct-inl.h). More: four rows become f32 in a panel that
+// stays in the first-level cache. The sums are those of project() on the dequantized weight, in the same
+// order.
 #include "kernels/project.h"
 
 #include "kernels/targets-inl.h"

@@ -2,7 +2,16 @@
 // Products with a weight of blocks, in whole numbers: x is rounded to q = x / factor in groups of 32, and
 // sum_k x w = sum over groups of factor (scale sum q_x q_w - minus sum q_x). Products of 8 bits are summed in
 // i32, exactly (32 * 127 * 255 < 2^24, so f32 holds them too); groups are added in f32, in order, in spans of
-// 512 columns. A tile is tokens x vectors of rows; a panel is unpacked once for all tokens.
+// 512 columns at most, so an element's bits depend on its row alone.
+//
+//                 lanes = rows                            A row stands in each 32-bit lane: 16 bytes of as
+//              +-----------------+                        many rows as there are lanes are turned round, four
+//     word 0   | w0 w1 ...   w15 |  x 4 bytes of x,       words at a time, then split into nibbles.
+//     word 1   |                 |    the same in           One token: the words are multiplied on the way.
+//     ...      |      group      |    every lane            More: they stay in a panel in the first cache,
+//     word 7   |                 |                        and tiles of 4 tokens x panels pass over it.
+//              +-----------------+
+//              x factor x scales -> f32 sums
 #include "kernels/project.h"
 
 #include "kernels/targets-inl.h"

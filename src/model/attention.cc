@@ -68,9 +68,10 @@ class SelfAttention {
       return;
     }
     if (weights_.layout == QkvLayout::separate) {
-      linear(step_, weights_.qkv[0], x, step_.work.q.rows(0, step_.tokens));
-      linear(step_, weights_.qkv[1], x, step_.work.k.rows(0, step_.tokens));
-      linear(step_, weights_.qkv[2], x, step_.work.v.rows(0, step_.tokens));
+      linear(step_, x,
+             {{weights_.qkv[0], step_.work.q.rows(0, step_.tokens)},
+              {weights_.qkv[1], step_.work.k.rows(0, step_.tokens)},
+              {weights_.qkv[2], step_.work.v.rows(0, step_.tokens)}});
       return;
     }
     const View<float, 2> fused = step_.work.fused.rows(0, step_.tokens);

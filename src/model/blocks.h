@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 #include "model/forward.h"
@@ -38,6 +39,12 @@ void normalize_rows(const Step& step, const NormSpec& spec, const NormWeights& n
                     View<float, 2> out);
 void linear(const Step& step, const Linear& layer, View<const float, 2> x, View<float, 2> out,
             Write write = Write::replace);
+/// Layers that read the same x, in one fork.
+struct LinearOut {
+  const Linear& layer;
+  View<float, 2> out;
+};
+void linear(const Step& step, View<const float, 2> x, std::initializer_list<LinearOut> all);
 
 /// Token rows, what is added to them, the norm and the projection behind; into step.state.
 void embed_tokens(const Step& step);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/forward.h"
 
+#include <array>
+#include <span>
 #include <utility>
 
 #include "model/blocks.h"
@@ -13,15 +15,32 @@ void normalize_rows(const Step& step, const NormSpec& spec, const NormWeights& n
             *step.model.pool);
 }
 
+namespace {
+
+ProjectCall call_of(const Step& step, const Linear& layer, View<const float, 2> x, View<float, 2> out) {
+  return {.x = x,
+          .weight = layer.weight,
+          .bias = layer.bias,
+          .scale = 1,
+          .write = Write::replace,
+          .activations = step.model.activations,
+          .out = out};
+}
+
+}  // namespace
+
 void linear(const Step& step, const Linear& layer, View<const float, 2> x, View<float, 2> out, Write write) {
-  project({.x = x,
-           .weight = layer.weight,
-           .bias = layer.bias,
-           .scale = 1,
-           .write = write,
-           .activations = step.model.activations,
-           .out = out},
-          *step.model.pool);
+  ProjectCall call = call_of(step, layer, x, out);
+  call.write = write;
+  project(call, *step.model.pool);
+}
+
+void linear(const Step& step, View<const float, 2> x, std::initializer_list<LinearOut> all) {
+  constexpr std::size_t kMost = 3;
+  std::array<ProjectCall, kMost> calls;
+  std::size_t count = 0;
+  for (const LinearOut& one : all) calls.at(count++) = call_of(step, one.layer, x, one.out);
+  project(std::span(calls).first(count), *step.model.pool);
 }
 
 namespace {

@@ -12,7 +12,6 @@ void run_mlp(const Step& step, const MlpWeights& weights, View<const float, 2> x
              Write write) {
   const std::int64_t tokens = x.extent(0);
   const View<float, 2> up = packed(step.work.up, tokens, weights.up.weight.rows);
-  linear(step, weights.up, x, up);
   ActivateCall call{.activation = step.spec.mlp.activation,
                     .x = up,
                     .up = {},
@@ -20,9 +19,11 @@ void run_mlp(const Step& step, const MlpWeights& weights, View<const float, 2> x
                     .out = up};
   if (weights.gate.there()) {
     const View<float, 2> gate = packed(step.work.gate, tokens, weights.gate.weight.rows);
-    linear(step, weights.gate, x, gate);
+    linear(step, x, {{weights.up, up}, {weights.gate, gate}});
     call.x = gate;
     call.up = up;
+  } else {
+    linear(step, weights.up, x, up);
   }
   activate(call, *step.model.pool);
   linear(step, weights.down, up, out, write);

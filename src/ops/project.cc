@@ -50,6 +50,44 @@ std::int64_t rows_of_piece(ProductKernel kernel, std::int64_t rows, std::int64_t
   return std::min(room, ceil_div(ceil_div(rows, cuts), kRows) * kRows);
 }
 
+void check_apart(const ProjectCall& writer, const ProjectCall& other) {
+  const Extent out = extent_of(writer.out);
+  if (overlap(extent_of(other.x), out)) fail("project: out overlaps x of another call");
+  if (overlap(extent_of(other.weight), out)) fail("project: out overlaps the weight of another call");
+  if (overlap(extent_of(other.bias), out)) fail("project: out overlaps bias of another call");
+  if (overlap(extent_of(other.out), out)) fail("project: out overlaps out of another call");
+}
+
+// How a call is cut into tokens x rows.
+struct Cuts {
+  ProductKernel kernel;
+  std::int64_t tokens;  // cuts of them
+  std::int64_t rows_each;
+  std::int64_t pieces;
+
+  Cuts(const ProjectCall& call, int threads) noexcept
+      : kernel(product_kernel(call.weight, call.activations, call.x.extent(0))),
+        tokens(ceil_div(call.x.extent(0), kernels::kProjectTokens)),
+        rows_each(call.out.empty() ? 1 : rows_of_piece(kernel, call.weight.rows, call.x.extent(0), threads)),
+        pieces(tokens * ceil_div(call.weight.rows, rows_each)) {}
+};
+
+void run_piece(const ProjectCall& call, const Cuts& cuts, std::int64_t piece) noexcept {
+  constexpr std::int64_t kTokens = kernels::kProjectTokens;
+  const std::int64_t t = piece % cuts.tokens * kTokens;
+  const std::int64_t n = piece / cuts.tokens * cuts.rows_each;
+  kernels::ProjectBlock block = product_block(call.x, call.weight, call.bias,
+                                              {.token = t,
+                                               .tokens = std::min(kTokens, call.x.extent(0) - t),
+                                               .row = n,
+                                               .rows = std::min(cuts.rows_each, call.weight.rows - n)});
+  block.scale = call.scale;
+  block.out = call.out.data_handle() + t * call.out.stride(0) + n;
+  block.out_stride = call.out.stride(0);
+  if (call.write == Write::add) block.added = block.out;
+  cuts.kernel(block);
+}
+
 }  // namespace
 
 std::string_view name_of(Activations activations) noexcept {
@@ -84,29 +122,30 @@ kernels::ProjectBlock product_block(View<const float, 2> x, const Matrix& weight
 }
 
 void project(const ProjectCall& call, ThreadPool& pool) {
-  check_project(call);
-  if (call.out.empty()) return;
-  const std::int64_t tokens = call.x.extent(0);
-  const std::int64_t rows = call.weight.rows;
-  constexpr std::int64_t kTokens = kernels::kProjectTokens;
-  const ProductKernel kernel = product_kernel(call.weight, call.activations, tokens);
-  const std::int64_t token_cuts = ceil_div(tokens, kTokens);
-  const std::int64_t rows_each = rows_of_piece(kernel, rows, tokens, pool.size());
+  project(std::span(&call, 1), pool);
+}
+
+void project(std::span<const ProjectCall> calls, ThreadPool& pool) {
+  for (const ProjectCall& call : calls) check_project(call);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    for (std::size_t j = 0; j < calls.size(); ++j) {
+      if (i != j) check_apart(calls[i], calls[j]);
+    }
+  }
+  std::int64_t pieces = 0;
+  std::int64_t work = 0;
+  for (const ProjectCall& call : calls) {
+    pieces += Cuts(call, pool.size()).pieces;
+    work += call.x.extent(0) * call.weight.rows * call.weight.columns / 4;
+  }
   const auto body = [&](std::int64_t piece) {
-    const std::int64_t t = piece % token_cuts * kTokens;
-    const std::int64_t n = piece / token_cuts * rows_each;
-    kernels::ProjectBlock block = product_block(call.x, call.weight, call.bias,
-                                                {.token = t,
-                                                 .tokens = std::min(kTokens, tokens - t),
-                                                 .row = n,
-                                                 .rows = std::min(rows_each, rows - n)});
-    block.scale = call.scale;
-    block.out = call.out.data_handle() + t * call.out.stride(0) + n;
-    block.out_stride = call.out.stride(0);
-    if (call.write == Write::add) block.added = block.out;
-    kernel(block);
+    for (const ProjectCall& call : calls) {
+      const Cuts cuts(call, pool.size());
+      if (piece < cuts.pieces) return run_piece(call, cuts, piece);
+      piece -= cuts.pieces;
+    }
   };
-  run_pieces(pool, token_cuts * ceil_div(rows, rows_each), tokens * rows * call.weight.columns / 4, body);
+  run_pieces(pool, pieces, work, body);
 }
 
 }  // namespace locant

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights of blocks through the public calls: values of dequantize(), the same bits on any number of threads,
 // and every rule as its sentence.
+#include <array>
 #include <functional>
 #include <string>
 
@@ -68,6 +69,37 @@ TEST(BlockWeights, RowsAreLookedUpAndAdded) {
         const float value = table.values[static_cast<std::size_t>(tokens(t) * kWidth + c)];
         const float tripled = 3 * value;
         ASSERT_EQ(rows(t, c), tripled + value) << t << "," << c;
+      }
+    }
+  }
+}
+
+// Weights of different shapes and kinds in one fork.
+TEST(BlockWeights, SeveralProductsAtOnceHaveTheBitsOfEachAlone) {
+  constexpr std::int64_t kColumns = 1280;
+  const Table nibbles(GgmlType::q4_1, 150, kColumns);
+  const Table bytes(GgmlType::q8_0, 70, kColumns);
+  for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{67}, std::int64_t{0}}) {
+    const std::vector<float> x = numbers(tokens * kColumns);
+    for (const Activations activations : {Activations::f32, Activations::int8}) {
+      for (const int threads : {1, 3}) {
+        ThreadPool pool{threads};
+        std::array<std::vector<float>, 3> apart;
+        std::array<std::vector<float>, 3> together;
+        std::array<ProjectCall, 3> calls;
+        const std::array<Matrix, 3> weights{nibbles.matrix, bytes.matrix, nibbles.plain()};
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+          apart[i].resize(static_cast<std::size_t>(tokens * weights[i].rows));
+          together[i].resize(apart[i].size());
+          calls[i] = {.x = {x.data(), {tokens, kColumns}},
+                      .weight = weights[i],
+                      .activations = activations,
+                      .out = {apart[i].data(), {tokens, weights[i].rows}}};
+          project(calls[i], pool);
+          calls[i].out = {together[i].data(), {tokens, weights[i].rows}};
+        }
+        project(calls, pool);
+        for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(together[i], apart[i]) << i;
       }
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every rule of the operations as its sentence, thrown before anything is written.
 #include <gtest/gtest.h>
+#include <array>
 
 #include <functional>
 #include <limits>
@@ -287,6 +288,31 @@ TEST_F(Rules, Project) {
   EXPECT_EQ(with([&](auto& c) { c.x = {out.data(), {2, 8}}; }), "project: out overlaps x");
   EXPECT_EQ(with([&](auto& c) { c.weight.data = out.data(); }), "project: out overlaps the weight");
   EXPECT_EQ(with([&](auto& c) { c.bias = {out.data() + 1, {3}}; }), "project: out overlaps bias");
+}
+
+TEST_F(Rules, ProjectOfSeveral) {
+  const ProjectCall first{.x = {b.data(), {2, 8}}, .weight = table(3, 8), .out = to(2, 3)};
+  ProjectCall second = first;
+  second.out = {out.data() + 6, {2, 3}};
+  const auto with = [&](auto change) {
+    return spec_error([&] {
+      std::array<ProjectCall, 2> calls{first, second};
+      change(calls[1]);
+      project(calls, pool);
+    });
+  };
+  EXPECT_EQ(with([&](auto& c) { c.out = first.out; }), "project: out overlaps out of another call");
+  EXPECT_EQ(with([&](auto& c) {
+              c.x = {out.data(), {2, 8}};
+              c.out = {out.data() + 16, {2, 3}};
+            }),
+            "project: out overlaps x of another call");
+  EXPECT_EQ(with([&](auto& c) {
+              c.weight.data = out.data();
+              c.out = {out.data() + 24, {2, 3}};
+            }),
+            "project: out overlaps the weight of another call");
+  EXPECT_EQ(with([&](auto& c) { c.bias = {out.data(), {3}}; }), "project: out overlaps bias of another call");
 }
 
 TEST_F(Rules, Store) {
