@@ -133,7 +133,7 @@ void PromptFlags::require_one_kind(std::string_view command) const {
     throw UsageError(fmt::format("{}: give one kind of prompt, got {}", command, fmt::join(kinds, " and ")));
 }
 
-Activations activations_of(std::string_view name) {
+Activations activations_of(const std::string& name) {
   require_one_of("run: --activations", name, {"f32", "bf16", "int8"});
   if (name == "bf16") return Activations::bf16;
   return name == "int8" ? Activations::int8 : Activations::f32;

@@ -21,7 +21,7 @@ using namespace check_ops;
 constexpr std::int64_t kTile = 2048;  // rows
 constexpr std::int64_t kRun = 256;    // rows whose logits stand in the buffer
 constexpr std::int64_t kTokens = kernels::kProjectTokens;
-static_assert(kRun <= kernels::kDenseRows && kRun <= kernels::kInt8Rows && kTile % kRun == 0);
+static_assert(kRun <= kernels::kDenseRows && kTokens * kRun <= kernels::kInt8Sums && kTile % kRun == 0);
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
