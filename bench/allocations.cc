@@ -15,10 +15,12 @@ std::atomic<std::int64_t> calls{0};
 #if defined(__GLIBC__)
 // The program's own malloc goes before glibc's, which keeps its under these names; operator new calls it.
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier)
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);
 void* __libc_realloc(void*, std::size_t);
 void* __libc_memalign(std::size_t, std::size_t);
+// NOLINTEND(bugprone-reserved-identifier)
 
 void* malloc(std::size_t bytes) {
   calls.fetch_add(1, std::memory_order_relaxed);

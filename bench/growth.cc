@@ -126,7 +126,7 @@ struct Steps {
 };
 
 // Single tokens behind what the session holds.
-Steps steps(Session& session, std::int64_t rows, int count, std::int64_t vocab) {
+Steps steps(Session& session, std::int64_t rows, std::int64_t count, std::int64_t vocab) {
   const std::vector<std::int64_t> ids(static_cast<std::size_t>(rows), vocab / 2);
   const std::vector<std::int64_t> one(static_cast<std::size_t>(rows), 1);
   const LogitsReader reader = [](std::int64_t, View<const float, 2>) {};
@@ -134,7 +134,7 @@ Steps steps(Session& session, std::int64_t rows, int count, std::int64_t vocab) 
   session.feed(call, LogitsOf::last_of_row, reader);
   Steps found;
   const std::int64_t before = allocations();
-  for (int i = 0; i < count; ++i) {
+  for (std::int64_t i = 0; i < count; ++i) {
     const double start = now_ns(1);
     session.feed(call, LogitsOf::last_of_row, reader);
     found.ns = std::min(found.ns, now_ns(1) - start);
@@ -143,7 +143,7 @@ Steps steps(Session& session, std::int64_t rows, int count, std::int64_t vocab) 
   return found;
 }
 
-constexpr int kSteps = 12;
+constexpr std::int64_t kSteps = 12;
 
 // The prompt in chunks of 512; at each power of two a few single tokens.
 Json tokens_of_a_model(const Model& model, std::int64_t longest) {

@@ -38,7 +38,7 @@ Table table_of(const nlohmann::json& request) {
 }
 
 void fill(Table& table, locant::ThreadPool& pool) {
-  const std::int64_t pieces = std::min<std::int64_t>(table.tokens, 4 * pool.size());
+  const std::int64_t pieces = std::min(table.tokens, std::int64_t{4} * pool.size());
   pool.run(pieces, [&](std::int64_t piece) {
     for (std::int64_t t = table.tokens * piece / pieces; t < table.tokens * (piece + 1) / pieces; ++t) {
       for (std::int64_t p = 0; p < table.pairs; ++p) {

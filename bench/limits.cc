@@ -149,6 +149,7 @@ std::vector<Rate> machine_rates(ThreadPool& pool) {
   std::vector<Rate> rates;
   const auto add = [&](Limit limit, std::string_view level, std::int64_t bytes, const LimitRoom& room) {
     std::vector<double> seen;
+    seen.reserve(kTurns);
     for (int i = 0; i < kTurns; ++i) seen.push_back(1 / seconds_of_one(limit, 1, room, pool));
     std::sort(seen.begin(), seen.end());
     rates.push_back({limit, level, bytes, seen.back(), seen[seen.size() / 2]});
