@@ -4,7 +4,9 @@
 // softcap(), bit for bit.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "locant/core.h"
@@ -30,11 +32,13 @@ class HeadSpace {
   [[nodiscard]] std::int64_t candidates() const noexcept { return candidates_; }
   [[nodiscard]] std::vector<HeadPart>& parts() noexcept { return parts_; }
   [[nodiscard]] std::vector<Candidate>& best() noexcept { return best_; }
+  [[nodiscard]] std::atomic<float>* floors() noexcept { return floors_.get(); }
 
  private:
   std::int64_t tokens_, vocab_, candidates_;
   std::vector<HeadPart> parts_;
   std::vector<Candidate> best_;
+  std::unique_ptr<std::atomic<float>[]> floors_;  ///< a token's last candidate is not below
 };
 
 /// logit[t][v] = softcap(scale * (x[t] . weight[v]) + bias[v]). Each answer may be empty. None of them may

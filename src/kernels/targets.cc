@@ -8,10 +8,6 @@
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)
 #include "hwy/highway.h"
 
-#if HWY_ARCH_X86
-#include <cpuid.h>
-#endif
-
 namespace locant::kernels {
 
 std::vector<Target> targets() {
@@ -43,13 +39,7 @@ bool has_byte_dots() noexcept {
 
 bool has_pair_dots() noexcept {
 #if HWY_ARCH_X86
-  static const bool has = [] {
-    constexpr unsigned kFeatures = 7;
-    constexpr unsigned kAvx512Bf16 = 1U << 5;  // EAX of subleaf 1
-    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    return __get_cpuid_count(kFeatures, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvx512Bf16) != 0;
-  }();
-  return has && has_byte_dots();
+  return has_byte_dots() && __builtin_cpu_supports("avx512bf16") != 0;
 #else
   return false;
 #endif

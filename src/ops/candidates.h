@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "kernels/scan.h"
@@ -18,9 +19,12 @@ namespace locant {
 
 class BestCandidates {
  public:
+  /// The first `held` of the room are a heap already.
   explicit BestCandidates(std::span<Candidate> room, std::size_t held = 0) noexcept
       : room_(room), held_(held) {}
   [[nodiscard]] std::size_t held() const noexcept { return held_; }
+  [[nodiscard]] bool full() const noexcept { return held_ == room_.size() && held_ > 0; }
+  [[nodiscard]] float worst() const noexcept { return room_[0].logit; }
 
   /// In any order.
   void offer(const Candidate& one) noexcept {
@@ -30,16 +34,21 @@ class BestCandidates {
       replace(one);
     }
   }
-  /// Logits of ids first, first + 1, ..., all behind those offered before; NaN is passed over.
-  void offer(std::int64_t first, const float* x, std::int64_t count) noexcept {
+  /// Logits of ids first, first + 1, ..., all behind those offered before; NaN is passed over, and so may be
+  /// what is below `floor`.
+  void offer(std::int64_t first, const float* x, std::int64_t count,
+             float floor = -std::numeric_limits<float>::infinity()) noexcept {
     if (room_.empty()) return;
+    const bool all = std::isinf(floor) && floor < 0;
+    const float below = std::nextafter(floor, -std::numeric_limits<float>::infinity());
     std::int64_t i = 0;
     for (; i < count && held_ < room_.size(); ++i) {
+      if (!all && (i = kernels::first_above(x, count, i, below)) == count) return;
       if (!std::isnan(x[i])) push({first + i, x[i]});
     }
     if (held_ < room_.size()) return;
     // An equal logit behind the worst one has a larger id and loses.
-    while ((i = kernels::first_above(x, count, i, room_[0].logit)) < count) {
+    while ((i = kernels::first_above(x, count, i, std::max(room_[0].logit, below))) < count) {
       replace({first + i, x[i]});
       ++i;
     }

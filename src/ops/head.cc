@@ -31,11 +31,26 @@ double moved(const HeadPart& part, float top) noexcept {
   return part.sum * std::exp(static_cast<double>(part.top) - static_cast<double>(top));
 }
 
-void join(HeadPart& part, float top, double sum) noexcept {
-  const HeadPart other{.sum = sum, .top = top};
-  const float both = std::max(part.top, top);
-  part.sum = moved(part, both) + moved(other, both);
-  part.top = both;
+void join(HeadPart& part, const HeadPart& other) noexcept {
+  const float top = std::max(part.top, other.top);
+  part.sum = moved(part, top) + moved(other, top);
+  part.top = top;
+}
+
+void add_run(HeadPart& part, const float* logits, std::int64_t rows) noexcept {
+  const float top = std::max(part.top, kernels::maximum(logits, rows));
+  if (top > part.top) {
+    part.sum = moved(part, top);
+    part.top = top;
+  }
+  part.sum += kernels::sum_exp(logits, rows, std::isinf(top) ? 0.0F : top);
+}
+
+// What a tile found bounds the others; that it may come late changes nothing but their work.
+void raise(std::atomic<float>& floor, float value) noexcept {
+  float before = floor.load(std::memory_order_relaxed);
+  while (value > before && !floor.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
+  }
 }
 
 template <class T>
@@ -103,7 +118,10 @@ class Head {
         tiles_(ceil_div(call.weight.rows, kTile)),
         wanted_(call.candidates.empty() ? 0 : call.candidates.extent(1)),
         parts_(space.parts().data()),
-        best_(space.best().data()) {}
+        best_(space.best().data()),
+        floors_(space.floors()) {
+    for (std::int64_t t = 0; t < call.x.extent(0); ++t) floors_[t].store(kNone, std::memory_order_relaxed);
+  }
 
   [[nodiscard]] std::int64_t tiles() const noexcept { return tiles_; }
 
@@ -133,7 +151,7 @@ class Head {
     BestCandidates best(row);
     for (std::int64_t tile = 0; tile < tiles_; ++tile) {
       const HeadPart& one = part(t, tile);
-      join(all, one.top, one.sum);
+      join(all, one);
       for (const Candidate& candidate : room(t, tile).first(static_cast<std::size_t>(one.held)))
         best.offer(candidate);
     }
@@ -160,12 +178,11 @@ class Head {
       const std::int64_t at = call_.targets(t) - n;
       if (at >= 0 && at < rows) call_.target_logits(t) = logits[at];
     }
-    if (!call_.log_sum_exp.empty()) {
-      const float top = kernels::maximum(logits, rows);
-      join(one, top, kernels::sum_exp(logits, rows, std::isinf(top) ? 0.0F : top));
-    }
+    if (!call_.log_sum_exp.empty()) add_run(one, logits, rows);
+    if (wanted_ == 0) return;
     BestCandidates best(room(t, tile), static_cast<std::size_t>(one.held));
-    best.offer(n, logits, rows);
+    best.offer(n, logits, rows, floors_[t].load(std::memory_order_relaxed));
+    if (best.full()) raise(floors_[t], best.worst());
     one.held = static_cast<std::int64_t>(best.held());
   }
 
@@ -175,6 +192,7 @@ class Head {
   std::int64_t wanted_;
   HeadPart* parts_;
   Candidate* best_;
+  std::atomic<float>* floors_;
 };
 
 std::size_t parts_of(std::int64_t tokens, std::int64_t vocab, std::int64_t candidates) {
@@ -191,7 +209,8 @@ HeadSpace::HeadSpace(std::int64_t tokens, std::int64_t vocab, std::int64_t candi
       vocab_(vocab),
       candidates_(candidates),
       parts_(parts_of(tokens, vocab, candidates)),
-      best_(parts_.size() * static_cast<std::size_t>(candidates)) {}
+      best_(parts_.size() * static_cast<std::size_t>(candidates)),
+      floors_(std::make_unique<std::atomic<float>[]>(static_cast<std::size_t>(tokens))) {}
 
 void head(const HeadCall& call, HeadSpace& space, ThreadPool& pool) {
   check_head(call, space);
