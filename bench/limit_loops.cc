@@ -17,7 +17,10 @@ double fma_work(std::int64_t rounds, float* sink) {
   const F d;
   const auto a = hn::Set(d, 0.999999F);
   const auto b = hn::Set(d, 1e-7F);
-  auto x0 = hn::Set(d, 1.0F), x1 = x0, x2 = x0, x3 = x0, x4 = x0, x5 = x0, x6 = x0, x7 = x0, x8 = x0, x9 = x0;
+  // Each chain has a start of its own: equal ones would be one to the compiler.
+  const auto start = [&](int chain) HWY_ATTR { return hn::Set(d, 1.0F + static_cast<float>(chain) / 16); };
+  auto x0 = start(0), x1 = start(1), x2 = start(2), x3 = start(3), x4 = start(4);
+  auto x5 = start(5), x6 = start(6), x7 = start(7), x8 = start(8), x9 = start(9);
   for (std::int64_t i = 0; i < rounds; ++i) {
     x0 = hn::MulAdd(x0, a, b);
     x1 = hn::MulAdd(x1, a, b);
