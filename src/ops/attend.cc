@@ -24,6 +24,12 @@ kernels::SeenSlots seen_of(const AttendCall& call) {
   return seen;
 }
 
+// Slots that are too far to count are passed over.
+bool passes_over(const AttendCall& call) {
+  return !call.slopes.empty() && call.keys.norms != nullptr && call.relative.empty() && call.bias.empty() &&
+         call.scores.data_handle() == nullptr;
+}
+
 // How one call is cut.
 struct Cut {
   std::int64_t rows = 0;        // queries x heads of a group
@@ -60,6 +66,8 @@ constexpr std::int64_t kPartialFloats = 24576;
 
 // Cuts the slots so that a call alone gives enough pieces, as far as the parts fit `room` floats.
 void cut_slots(const AttendCall& call, std::int64_t units, std::int64_t room, Cut& c) {
+  // A far span alone would not know what is near, and look at its slots.
+  if (passes_over(call)) return;
   const std::int64_t part = call.keys.heads * c.rows * kernels::attend_partial(call.values.width);
   const std::int64_t steps = ceil_div(c.seen, kernels::kAttendSpan);
   const std::int64_t wanted = std::min({ceil_div(kEnoughPieces, units), steps, room / part});
@@ -112,9 +120,7 @@ kernels::AttendBlock block_of(const Piece& p) {
   if (!call.slopes.empty()) {
     b.slopes = call.slopes.data_handle() + head * call.slopes.stride(0);
     b.slope_stride = call.slopes.stride(0);
-    const bool plain = call.relative.empty() && call.bias.empty() && call.scores.data_handle() == nullptr;
-    if (plain && call.keys.norms != nullptr)
-      b.norms = call.keys.norms + kv_head * ceil_div(call.keys.capacity, kNormSlots);
+    if (passes_over(call)) b.norms = call.keys.norms + kv_head * ceil_div(call.keys.capacity, kNormSlots);
   }
   if (!call.relative.empty()) {
     b.relative = call.relative.data_handle() + head * call.relative.stride(0);

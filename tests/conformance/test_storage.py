@@ -12,6 +12,7 @@ from models import FAMILIES, ModelShop, Variant, build, random_ids
 from reference import Reference
 
 HALVES = {"f16": torch.float16, "bf16": torch.bfloat16}
+SMALL_CACHES = [*HALVES, "int8"]
 IDS = random_ids(90, seed=61)
 
 
@@ -112,9 +113,9 @@ def test_weights_rounded_in_memory_are_a_rounded_checkpoint(
     assert_within(got, closest, "conformance_family", f"{family} --weights {dtype} against a rounded checkpoint")
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", SMALL_CACHES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_half_precision_cache(locant: Locant, shop: ModelShop, family: str, dtype: str) -> None:
+def test_small_cache(locant: Locant, shop: ModelShop, family: str, dtype: str) -> None:
     model = shop.get(family)
     exact = locant.run(model, "--cache", "f32", ids=IDS, logits=True).logits[0]
     default = locant.run(model, ids=IDS, logits=True).logits[0]
@@ -124,8 +125,8 @@ def test_half_precision_cache(locant: Locant, shop: ModelShop, family: str, dtyp
     assert difference(half, exact) > budget("conformance_padding"), f"--cache {dtype} rounded nothing"
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-def test_half_precision_cache_step_by_step(locant: Locant, shop: ModelShop, dtype: str) -> None:
+@pytest.mark.parametrize("dtype", SMALL_CACHES)
+def test_small_cache_step_by_step(locant: Locant, shop: ModelShop, dtype: str) -> None:
     model, ids = shop.get("llama", tie_word_embeddings=False), IDS[:20]
     stepped = locant.run(model, "--cache", dtype, "--continue", "20", ids=ids, trace=True)
     chosen = stepped.continuation()

@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(All, Allocations, testing::ValuesIn(four_families()),
 TEST_P(Allocations, NoneAToken) {
   for (const int threads : {1, 2}) {
     const Loaded loaded(tiny(GetParam()), {}, threads);
-    for (const DType cache : {DType::f32, DType::f16, DType::bf16}) {
+    for (const DType cache : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
       const auto session = loaded.session(3, 64, cache);
       (void)feed(*session, {some_ids(9, 61), some_ids(30, 62), some_ids(2, 63)});
       double sum = 0;

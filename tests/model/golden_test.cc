@@ -59,6 +59,15 @@ TEST_P(GoldenLogits, AreReached) {
   Logits steps;
   for (const std::int64_t id : ids) steps.push_back(feed(*stepping, {{id}})[0].at(0));
   EXPECT_LE(distance(steps, want), budgets::kConformanceGolden);
+
+  const SessionOptions bytes{
+      .rows = 1, .capacity = static_cast<std::int64_t>(ids.size()), .cache = DType::i8};
+  SessionOptions floats = bytes;
+  floats.cache = DType::f32;
+  EXPECT_LT(model->cache_bytes(bytes), model->cache_bytes(floats));
+  const Logits stored = feed(*model->open_session(bytes), {ids})[0];
+  EXPECT_LE(distance(stored, want), budgets::kConformanceCacheInt8);
+  EXPECT_GT(distance(stored, want), budgets::kConformanceGolden) << "nothing was rounded";
 }
 
 }  // namespace

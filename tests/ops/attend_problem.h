@@ -2,6 +2,7 @@
 // One attention problem with its caches, as stored and as doubles, against the double reference.
 #pragma once
 
+#include <limits>
 #include <memory>
 
 #include "budgets.h"
@@ -31,6 +32,7 @@ struct AttendShape {
   bool bias = false;
   std::int64_t start = 0;  // position of slot 0
   double reach = 4;        // standard deviation of a score
+  bool norms = false;      // of keys, for passing over slots
 };
 
 inline std::size_t size(std::int64_t n) {
@@ -54,8 +56,13 @@ struct AttendProblem {
     for (float& x : v) x = random.next();
     keys = cache(shape.keys, shape.width, key_memory);
     values = cache(shape.values, shape.value_width, value_memory);
-    store({.x = {k.data(), {slots, shape.kv_heads, shape.width}}, .cache = keys}, pool);
-    store({.x = {v.data(), {slots, shape.kv_heads, shape.value_width}}, .cache = values}, pool);
+    const std::size_t rows = size(shape.kv_heads * capacity);
+    scales.assign(2 * rows, std::numeric_limits<float>::quiet_NaN());
+    if (shape.keys == DType::i8) keys.scales = scales.data();
+    if (shape.values == DType::i8) values.scales = scales.data() + rows;
+    norms.assign(size(shape.kv_heads * ((capacity - 1) / kNormSlots + 1)), 0.0f);
+    if (shape.norms) keys.norms = norms.data();
+    keep();
     for (std::int64_t h = 0; h < shape.heads; ++h) {
       slopes.push_back(static_cast<float>(
           std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(shape.heads))));
@@ -70,6 +77,12 @@ struct AttendProblem {
     for (std::vector<float>* some : {&sinks, &relative, &bias}) {
       for (float& x : *some) x = 2 * random.next();
     }
+  }
+
+  // k and v into the caches.
+  void keep() {
+    store({.x = {k.data(), {slots, shape.kv_heads, shape.width}}, .cache = keys}, pool);
+    store({.x = {v.data(), {slots, shape.kv_heads, shape.value_width}}, .cache = values}, pool);
   }
 
   CacheTensor cache(DType dtype, std::int64_t width, std::vector<std::uint8_t>& memory) const {
@@ -121,6 +134,8 @@ struct AttendProblem {
         if (c.dtype == DType::f32) values.push_back(wide(static_cast<const float*>(c.data)[at]));
         if (c.dtype == DType::f16) values.push_back(wide(static_cast<const Half*>(c.data)[at]));
         if (c.dtype == DType::bf16) values.push_back(wide(static_cast<const BFloat16*>(c.data)[at]));
+        if (c.dtype == DType::i8)
+          values.push_back(wide(c.scales[at / c.width]) * static_cast<const std::int8_t*>(c.data)[at]);
       }
     }
     return values;
@@ -169,7 +184,7 @@ struct AttendProblem {
   std::int64_t slots;
   std::int64_t capacity;
   ThreadPool pool;
-  std::vector<float> q, k, v, slopes, sinks, relative, bias;
+  std::vector<float> q, k, v, slopes, sinks, relative, bias, scales, norms;
   std::vector<std::uint8_t> key_memory, value_memory;
   CacheTensor keys, values;
   std::vector<std::int64_t> query_positions, key_positions;

@@ -39,12 +39,12 @@ TEST(Attend, EveryWidthUpToTwoVectors) {
 }
 
 TEST(Attend, StoredDtypes) {
-  for (const DType keys : {DType::f32, DType::f16, DType::bf16}) {
-    for (const DType values : {DType::f32, DType::f16, DType::bf16}) {
+  for (const DType keys : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
+    for (const DType values : {DType::f32, DType::f16, DType::bf16, DType::i8}) {
       for (const std::int64_t width : {10, 64}) {
         for (const std::int64_t tokens : {1, 40}) {
           expect_reference({.tokens = tokens,
-                            .heads = 6,
+                            .heads = tokens == 1 && width == 10 ? 2 : 6,
                             .kv_heads = 2,
                             .width = width,
                             .first_slot = 70,
@@ -53,6 +53,27 @@ TEST(Attend, StoredDtypes) {
         }
       }
     }
+  }
+}
+
+// A row that is no number has NaN for its scale: what sees it is NaN, what does not is untouched.
+TEST(Attend, NanScaleOfALaterTokenStaysThere) {
+  for (const std::int64_t tokens : {3, 40}) {
+    Problem p({.tokens = tokens,
+               .heads = 4,
+               .kv_heads = 2,
+               .width = 20,
+               .first_slot = 30,
+               .keys = DType::i8,
+               .values = DType::i8});
+    const std::vector<float> clean = p.run(p.pool);
+    for (const std::int64_t g : {0, 1}) p.values.scales[g * p.capacity + p.slots - 1] = std::nanf("");
+    testing::on_every_target([&] {
+      const std::vector<float> out = p.run(p.pool);
+      const std::size_t last = size((tokens - 1) * 4 * 20);
+      for (std::size_t i = 0; i < last; ++i) ASSERT_NEAR(out[i], clean[i], budgets::kAttend * 10) << i;
+      for (std::size_t i = last; i < out.size(); ++i) ASSERT_TRUE(std::isnan(out[i])) << i;
+    });
   }
 }
 

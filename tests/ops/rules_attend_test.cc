@@ -95,6 +95,26 @@ TEST_F(AttendRules, Windows) {
             "attend: window is 4 under all, expected none");
 }
 
+TEST_F(AttendRules, ScalesAndNorms) {
+  EXPECT_EQ(sentence([](auto& c) { c.keys.dtype = DType::i8; }),
+            "attend: keys is i8 without scales, expected [heads=2, capacity=10]");
+  EXPECT_EQ(sentence([](auto& c) { c.values.dtype = DType::i8; }),
+            "attend: values is i8 without scales, expected [heads=2, capacity=9]");
+  EXPECT_EQ(sentence([&](auto& c) {
+              c.keys.dtype = DType::i8;
+              c.keys.scales = out.data() + 31;
+            }),
+            "attend: out overlaps the scales of the cache");
+  EXPECT_EQ(sentence([&](auto& c) { c.keys.norms = out.data() + 31; }),
+            "attend: out overlaps the norms of the cache");
+  EXPECT_EQ(sentence([&](auto& c) {
+              c.values.dtype = DType::i8;
+              c.values.scales = q.data() + 1000;
+              c.scores = {q.data() + 1000 + 17, {4, 2, 5}};
+            }),
+            "attend: scores overlaps the scales of the cache");
+}
+
 TEST_F(AttendRules, SoftcapsAndSinks) {
   EXPECT_EQ(sentence([](auto& c) { c.softcap = -1; }), "attend: softcap is -1, expected 0 or more");
   EXPECT_EQ(sentence([](auto& c) { c.softcap = kInf; }), "attend: softcap is inf, expected 0 or more");
