@@ -110,7 +110,8 @@ HWY_INLINE void round_span(const float* x, std::size_t count, std::int32_t offse
   HWY_ALIGN std::int32_t sum[kSums * kMost];
   for (std::size_t g = 0; g < kSums * groups; g += 4) {
     for (std::size_t i = 0; i < 4; ++i) {
-      if (g + i >= kSums * groups) break;
+      four[i] = hn::Zero(di);
+      if (g + i >= kSums * groups) continue;
       const V by = hn::Set(d, inverse[(g + i) / kSums]);
       const std::size_t at = Group * (g + i);
       four[i] = round_and_store(hn::Mul(hn::LoadU(d, x + at), by), to.q[t] + at);

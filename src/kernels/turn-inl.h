@@ -156,13 +156,13 @@ struct DotWords {
     template <int J>
     HWY_INLINE void add(VBytes word) {
       std::uint32_t four;
-      std::memcpy(&four, x + 4 * J, sizeof(four));
+      std::memcpy(&four, x + 4 * static_cast<std::size_t>(J), sizeof(four));
       sum.template add<J>(hn::BitCast(Words(), word), hn::Set(Words(), four));
     }
   };
   template <int Count>
   HWY_INLINE Group<Count> begin(std::size_t g) const {
-    return {typename Dots::template Sum<Most, Count>(first[g]), x + 4 * Count * g};
+    return {typename Dots::template Sum<Most, Count>(first[g]), x + 4 * g * static_cast<std::size_t>(Count)};
   }
   template <int Count>
   HWY_INLINE void end(std::size_t g, const Group<Count>& group) const {
