@@ -137,9 +137,7 @@ def targets(context: Context) -> Outcome:
             found.add(run_gtest(folder / program, context, LOCANT_TARGET=target))
         if context.options.full:
             found.add(conformance(context, target))
-    if not line:
-        found.failed, found.output = 1, text
-    return found
+    return found if line else Outcome(failed=1, output=text)
 
 
 def run_gtest(program: Path, context: Context, **env: str) -> Outcome:

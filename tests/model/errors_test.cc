@@ -109,7 +109,7 @@ TEST(Sessions, NeedRowsCapacityAndACacheDtype) {
   EXPECT_THROW((void)loaded.session(0, 8), SpecError);
   EXPECT_THROW((void)loaded.session(1, 0), SpecError);
   EXPECT_THROW((void)loaded.session(-1, -1), SpecError);
-  for (const DType dtype : {DType::f64, DType::i8, DType::i64, DType::boolean}) {
+  for (const DType dtype : {DType::f64, DType::u8, DType::i64, DType::boolean}) {
     EXPECT_THAT(message_of<SpecError>([&] { (void)loaded.session(1, 8, dtype); }), HasSubstr(name_of(dtype)));
   }
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();

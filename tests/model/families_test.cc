@@ -108,7 +108,13 @@ TEST_P(OfFamily, FactsOfAModel) {
   EXPECT_EQ(loaded.model->name().rfind("locant ", 0), 0U);
   const OracleShape shape = Oracle(loaded.checkpoint).sizes();
   const std::int64_t tokens = 2 * shape.layers * shape.kv_heads * shape.head_dim;
-  EXPECT_EQ(loaded.model->cache_bytes({.rows = 3, .capacity = 7, .cache = DType::f16}), 3 * 7 * tokens * 2);
+  // With slopes, an f32 norm of the first 64 keys of each head is kept beside them.
+  const std::int64_t norms = GetParam() == "bloom" ? 3 * shape.layers * shape.kv_heads * 4 : 0;
+  EXPECT_EQ(loaded.model->cache_bytes({.rows = 3, .capacity = 7, .cache = DType::f16}),
+            3 * 7 * tokens * 2 + norms);
+  // A scale for each key and each value.
+  EXPECT_EQ(loaded.model->cache_bytes({.rows = 3, .capacity = 7, .cache = DType::i8}),
+            3 * 7 * (tokens + 2 * shape.layers * shape.kv_heads * 4) + norms);
 }
 
 TEST(Llama, PastPosition2048) {
