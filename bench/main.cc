@@ -87,7 +87,8 @@ Run run_threads(const Arguments& arguments, const RunInfo& info, int threads) {
   Options options = arguments.options;
   options.threads = threads;
   options.avx512 = std::string_view(info.target).starts_with("AVX3");
-  for (const auto make : {lookup_rows, table_rows, rotation_rows, attention_rows, head_rows, block_rows, model_rows}) {
+  for (const auto make :
+       {lookup_rows, table_rows, rotation_rows, attention_rows, head_rows, block_rows, model_rows}) {
     for (const Row& row : rows_of(make, pool)) {
       if (!wanted(row, options.only)) continue;
       run.results.push_back(measure(row, options, pool, peers));

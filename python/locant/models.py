@@ -97,7 +97,7 @@ class Model:
         return open_tokenizer(self.path)
 
     def open(self, capacity: int, *, rows: int | None = None, cache: str = "f32") -> Session:
-        """A session for up to `capacity` tokens a row; see Session.forward(). `cache`: "f32", "f16", "bf16" or "int8"."""
+        """A session for up to `capacity` tokens a row (Session.forward()); `cache`: "f32", "f16", "bf16" or "int8"."""
         return self.loaded.open(capacity, rows=rows, cache=cache)
 
     def logits(self, ids: Any, *, positions: Any = None, encoder_ids: Any = None) -> Logits:

@@ -19,7 +19,7 @@ inline constexpr std::size_t kWhole = 512;
 
 // A span of columns of the tokens of a piece.
 struct Rounded {
-  HWY_ALIGN std::int8_t q[kProjectTokens][kWhole];
+  HWY_ALIGN std::int8_t q[kProjectTokens + 15][kWhole];  // a tile reads 16 from any of the first on
   HWY_ALIGN float factor[kProjectTokens][kWhole / 32];
   HWY_ALIGN std::int32_t first[kProjectTokens][kWhole / 16];  // -offset * sum q of the weight's groups
   HWY_ALIGN float total[kProjectTokens][kWhole / 16];         // factor * sum q
