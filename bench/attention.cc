@@ -157,7 +157,11 @@ Row row_of(ThreadPool& pool, const Shape& shape, Row row) {
                           shape.slopes == Slopes::near_slots ? ", far slots passed over" : "");
   row.dtype = shape.dtype == DType::i8 ? "int8" : name_of(shape.dtype);
   row.limit = decode ? Limit::read : Limit::fma;
-  row.amount = decode ? static_cast<double>(cache_bytes) : 4.0 * seen * kHeads * kWidth;
+  const double flop = 4.0 * seen * kHeads * kWidth;
+  row.amount = decode ? static_cast<double>(cache_bytes) : flop;
+  if (decode) row.flop = flop;
+  // What is passed over is neither read nor multiplied.
+  if (shape.slopes == Slopes::near_slots) row.amount = row.flop = 0;
   row.working_set = cache_bytes;
   row.run = [data, call, &pool] { attend({&call, 1}, pool); };
   row.error = [data] { return error_of(*data); };

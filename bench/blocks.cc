@@ -124,7 +124,9 @@ Row row_of(ThreadPool& pool, const BlockHead& head) {
           .operation = "head of blocks",
           .shape = fmt::format("{} row{}, {} of {}", tokens, tokens == 1 ? "" : "s", kVocab, kWidth),
           .dtype = fmt::format("{} {}", name_of(type), name_of(activations)),
-          .limit = streams ? Limit::read : Limit::fma,
+          .limit = streams                            ? Limit::read
+                   : activations == Activations::int8 ? Limit::amx_int8
+                                                      : Limit::fma,
           .amount = streams ? static_cast<double>(bytes)
                             : 2.0 * static_cast<double>(tokens) * static_cast<double>(kVocab * kWidth),
           .working_set = bytes,

@@ -100,7 +100,7 @@ void take_turns(const Row& row, const Options& options, ThreadPool& pool, std::v
   const double seconds = options.seconds / options.slices;
   const LimitRoom room(row.working_set);
   std::vector<double> locant;
-  double limit = kInfinity;
+  double limit = kInfinity, arithmetic = row.flop > 0 ? kInfinity : 0;
   for (int i = 0; i < turns; ++i) {
     locant.push_back(slice(row.run, seconds, batch, options.threads));
     double fastest = kInfinity;
@@ -109,10 +109,15 @@ void take_turns(const Row& row, const Options& options, ThreadPool& pool, std::v
     const double start = now_ns(2);
     do {
       limit = std::min(limit, seconds_at_limit(row.limit, row.amount, room, pool));
+      if (row.flop > 0) arithmetic = std::min(arithmetic, seconds_at_limit(Limit::fma, row.flop, room, pool));
     } while (now_ns(2) - start < kLimitNs);
   }
   result.locant = summary(locant);
-  result.limit_ns = limit * kNs;
+  if (arithmetic > limit) {
+    result.limit_name = name_of(Limit::fma);
+    result.compute = true;
+  }
+  result.limit_ns = std::max(limit, arithmetic) * kNs;
 }
 
 }  // namespace

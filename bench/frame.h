@@ -30,7 +30,8 @@ struct Row {
   std::string shape;      ///< "T=512, 32 heads of 128, half"
   std::string dtype;
   Limit limit = Limit::fma;
-  double amount = 0;             ///< operations or bytes of one call, by the limit's kind
+  double amount = 0;             ///< operations or bytes of one call, by the limit's kind; 0 = no limit
+  double flop = 0;               ///< f32 operations beside bytes: the slower of both limits counts
   std::int64_t working_set = 0;  ///< bytes the limit is measured on
   std::function<void()> run;
   std::function<double()> error;

@@ -128,7 +128,9 @@ Row described(const Data& data, std::string operation) {
           .shape = fmt::format("{} rows, {} of {}", kind.tokens, data.vocab, kWidth),
           .dtype = fmt::format("{}{}{}", name_of(kind.dtype), rounds ? " x " : "",
                                rounds ? name_of(kind.activations) : ""),
-          .limit = streams ? Limit::read : Limit::fma,
+          .limit = streams                                 ? Limit::read
+                   : kind.activations == Activations::bf16 ? Limit::amx_bf16
+                                                           : Limit::fma,
           .amount = streams
                         ? static_cast<double>(bytes)
                         : 2.0 * static_cast<double>(kind.tokens) * static_cast<double>(data.vocab * kWidth),
