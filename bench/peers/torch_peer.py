@@ -262,6 +262,8 @@ def model(r: Request) -> Iterator[Variant]:
         return
 
     if r["what"] == "load":
+        if path.endswith(".gguf"):  # it turns every block into f32: seconds, and another thing
+            return
         yield Variant(lambda: answers.transformers_model(path), "transformers")
         return
     if r["what"] == "first":
