@@ -140,6 +140,7 @@ Opened open(const std::string& model, Host& host) {
 
 /// Why nothing can be run from that path; "" = weights are there.
 std::string without_weights(const Opened& model) {
+  if (model.spec.format == "llama2c") return {};  // config and weights are one file
   const std::string place = weights_beside(model.path, model.spec);
   std::error_code error;
   if (place.empty()) return fmt::format("{} is a config without weights", in_quotes(model.path));

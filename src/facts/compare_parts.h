@@ -29,7 +29,10 @@ struct Extents {
   std::int64_t distance = 0;
   std::int64_t capacity = 0;
 
-  [[nodiscard]] Extent at(std::int64_t tokens) const { return {.seen = tokens, .capacity = capacity}; }
+  /// A runtime that has seen more was opened for more.
+  [[nodiscard]] Extent at(std::int64_t tokens) const {
+    return {.seen = tokens, .capacity = tokens > capacity ? tokens : capacity};
+  }
 };
 /// The start, the distance, each stated length and one more, and twice the longest of them.
 [[nodiscard]] Extents extents_of(const SideReading& a, const SideReading& b, std::int64_t distance,

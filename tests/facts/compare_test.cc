@@ -140,7 +140,7 @@ double apart_at(const Rotation& a, const Numerics& in_a, const Rotation& b, cons
 }
 
 TEST(Compare, FirstPositionsAreTheFirst) {
-  const ModelSpec spec = llama("", "131072");
+  const ModelSpec spec = llama(R"(, "head_dim": 128)", "131072");
   const Comparison found = between(spec, "hf", "llama.cpp");
   ASSERT_THAT(words(found.differences), ElementsAre("rotation angle"));
   const Difference& one = found.differences[0];
