@@ -100,7 +100,7 @@ void write_matrix(const CompareReport& report, Answer& answer) {
   std::size_t width = 12;
   for (const std::string& side : report.sides) width = std::max(width, side.size());
   out << fmt::format("\n{}{:<{}}", answer.style().bold, "differs from", width);
-  for (const std::string& side : report.sides) out << fmt::format("  {}", side);
+  for (const std::string& side : report.sides) out << fmt::format("  {:<3}", side);
   out << fmt::format("{}\n", answer.style().off);
   for (const std::string& row : report.sides) {
     out << fmt::format("{:<{}}", row, width);
@@ -110,7 +110,7 @@ void write_matrix(const CompareReport& report, Answer& answer) {
         const bool is = (pair.a == row && pair.b == column) || (pair.a == column && pair.b == row);
         if (is) cell = differs(pair) ? "yes" : "no";
       }
-      out << fmt::format("  {:<{}}", cell, column.size());
+      out << fmt::format("  {:<{}}", cell, std::max<std::size_t>(column.size(), 3));
     }
     out << '\n';
   }

@@ -22,27 +22,39 @@ std::string_view angle_text(AngleNumerics angle) {
   return "";
 }
 
-/// What differs between the numbers, in a word and a sentence without positions.
+/// One way in which numbers differ, and the numbers of both sides that are apart in it alone.
 struct Numbers {
   std::string what;
   std::string sentence;
+  Numerics a;
+  Numerics b;
 };
 
-Numbers of_angles(const SideReading& a, const SideReading& b) {
-  Numbers found;
-  const auto say = [&](std::string_view what, const std::string& sentence) {
-    if (found.what.empty()) found.what = what;
-    found.sentence += found.sentence.empty() ? sentence : ", and " + sentence;
-  };
-  if (a.numerics.angle != b.numerics.angle)
-    say("angle", fmt::format("an angle is {} under {} and {} under {}", angle_text(b.numerics.angle), b.name,
-                             angle_text(a.numerics.angle), a.name));
-  if (a.numerics.table != b.numerics.table)
-    say("table", fmt::format("the table is kept in {} under {} and {} under {}", name_of(b.numerics.table),
-                             b.name, name_of(a.numerics.table), a.name));
-  if (found.what.empty() && a.numerics.frequency != b.numerics.frequency)
-    say("frequency", fmt::format("frequencies are {} under {} and {} under {}", name_of(b.numerics.frequency),
-                                 b.name, name_of(a.numerics.frequency), a.name));
+/// Angles are compared in tables of f32, dtypes of tables at the angles of the first side.
+std::vector<Numbers> of_tables(const SideReading& a, const SideReading& b) {
+  std::vector<Numbers> found;
+  Numerics wide_a = a.numerics;
+  Numerics wide_b = b.numerics;
+  wide_a.table = wide_b.table = DType::f32;
+  if (a.numerics.angle != b.numerics.angle) {
+    found.push_back({"angle",
+                     fmt::format("an angle is {} under {} and {} under {}", angle_text(b.numerics.angle),
+                                 b.name, angle_text(a.numerics.angle), a.name),
+                     wide_a, wide_b});
+  } else if (a.numerics.frequency != b.numerics.frequency) {
+    found.push_back({"frequency",
+                     fmt::format("frequencies are {} under {} and {} under {}", name_of(b.numerics.frequency),
+                                 b.name, name_of(a.numerics.frequency), a.name),
+                     wide_a, wide_b});
+  }
+  if (a.numerics.table != b.numerics.table) {
+    Numerics other = a.numerics;
+    other.table = b.numerics.table;
+    found.push_back({"table",
+                     fmt::format("the table is kept in {} under {} and {} under {}",
+                                 name_of(b.numerics.table), b.name, name_of(a.numerics.table), a.name),
+                     a.numerics, other});
+  }
   return found;
 }
 
@@ -51,12 +63,16 @@ Numbers of_slopes(const SideReading& a, const SideReading& b, const Bias& bias) 
   const DType in_a = before ? a.numerics.bias_before_scale : a.numerics.bias;
   const DType in_b = before ? b.numerics.bias_before_scale : b.numerics.bias;
   if (bias.counts_from == CountsFrom::sequence_start && in_a != in_b) {
-    return {"bias", fmt::format("slope times position is rounded to {} under {} and {} under {}",
-                                name_of(in_b), b.name, name_of(in_a), a.name)};
+    return {"bias",
+            fmt::format("slope times position is rounded to {} under {} and {} under {}", name_of(in_b),
+                        b.name, name_of(in_a), a.name),
+            a.numerics, b.numerics};
   }
   if (a.numerics.frequency == b.numerics.frequency) return {};
-  return {"slope", fmt::format("slopes are {} under {} and {} under {}", name_of(b.numerics.frequency),
-                               b.name, name_of(a.numerics.frequency), a.name)};
+  return {"slope",
+          fmt::format("slopes are {} under {} and {} under {}", name_of(b.numerics.frequency), b.name,
+                      name_of(a.numerics.frequency), a.name),
+          a.numerics, b.numerics};
 }
 
 /// The rules of `a` in the numbers of `b`.
@@ -82,13 +98,15 @@ class ArithmeticOf {
     } catch (const SpecError&) {
       return;  // what a recipe refuses has no numbers
     }
-    const Numbers angles = of_angles(a_, b_);
+    const std::vector<Numbers> tables = of_tables(a_, b_);
     const std::vector<PositionEmbedding> rows_b = embedding_plan(in_b_, index, extent);
     for (std::size_t i = 0; i < of_a.embedding.size(); ++i) {
       const PositionEmbedding& row = of_a.embedding[i];
-      if (row.form != EmbeddingForm::sinusoid || angles.what.empty()) continue;
-      add(Site::embedding, positions.stack, {}, angles,
-          row_gaps({row, a_.numerics}, {rows_b.at(i), b_.numerics}));
+      if (row.form != EmbeddingForm::sinusoid) continue;
+      for (const Numbers& numbers : tables) {
+        const PositionEmbedding& other = numbers.what == "table" ? row : rows_b.at(i);
+        add(Site::embedding, positions.stack, {}, numbers, row_gaps({row, numbers.a}, {other, numbers.b}));
+      }
     }
     for (std::size_t kind = 0; kind < of_a.kinds.size(); ++kind) {
       std::vector<std::int64_t> layers;
@@ -98,10 +116,12 @@ class ArithmeticOf {
       }
       const LayerPositions of_b = layer_plan(in_b_, index, layers.front(), extent);
       const LayerPositions& of_kind = of_a.kinds[kind];
-      if (of_kind.rotation && !angles.what.empty())
-        add(Site::rotation, positions.stack, layers, angles,
-            rotation_gaps({*of_kind.rotation, a_.numerics}, {*of_b.rotation, b_.numerics}, {},
-                          AnglesBy::tables));
+      for (const Numbers& numbers : tables) {
+        if (!of_kind.rotation) break;
+        const Rotation& other = numbers.what == "table" ? *of_kind.rotation : *of_b.rotation;
+        add(Site::rotation, positions.stack, layers, numbers,
+            rotation_gaps({*of_kind.rotation, numbers.a}, {other, numbers.b}, {}, AnglesBy::tables));
+      }
       if (!of_kind.bias || of_kind.bias->slopes.empty()) continue;
       const Numbers slopes = of_slopes(a_, b_, *of_kind.bias);
       if (!slopes.what.empty())
@@ -128,8 +148,9 @@ class ArithmeticOf {
     one.message = fmt::format("{}: {} are {:.3g} apart at position {}", numbers.sentence, element,
                               one.at_distance->difference, one.at_distance->position);
     if (a_.recipe.name != b_.recipe.name) {
-      one.evidence = numeric_rows(a_, site);
-      for (DifferenceEvidence& row : numeric_rows(b_, site)) one.evidence.push_back(std::move(row));
+      one.evidence = numeric_rows(a_, site, numbers.what);
+      for (DifferenceEvidence& row : numeric_rows(b_, site, numbers.what))
+        one.evidence.push_back(std::move(row));
     }
     // Kinds of layers that differ in rules alone are one.
     const auto same = std::find_if(found_.begin(), found_.end(), [&](const Difference& other) {

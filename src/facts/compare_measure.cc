@@ -59,6 +59,14 @@ struct Measuring {
   [[nodiscard]] const std::string& field() const { return rule.said.what; }
 };
 
+/// The numbers that a rule is told in: those of the first side, no table or product narrower than f32.
+Numerics wide(const Measuring& m) {
+  Numerics numerics = m.a.numerics;
+  numerics.table = DType::f32;
+  numerics.bias = numerics.bias_before_scale = DType::f32;
+  return numerics;
+}
+
 std::vector<std::int64_t> differing(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<std::int64_t> at;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
@@ -78,7 +86,7 @@ LayerPositions ruled(const Measuring& m, const SideReading& reading) {
 void measure_shape(const Measuring& m, const std::optional<Rotation>& a, const std::optional<Rotation>& b) {
   const bool first = a && (!b || a->inv_freq.size() >= b->inv_freq.size());
   const Rotation& turning = first ? *a : *b;
-  const Numerics& numerics = first ? m.a.numerics : m.b.numerics;
+  const Numerics numerics = wide(m);
   Rotation still = turning;
   std::fill(still.inv_freq.begin(), still.inv_freq.end(), 0.0);
   scan(rotation_gaps({still, numerics}, {turning, numerics}, {}, AnglesBy::frequencies), m.distance,
@@ -104,8 +112,7 @@ void measure_rotation(const Measuring& m, const LayerPositions& a, const LayerPo
     said.b = b.rotation->amplitude;
   }
   const AnglesBy angles = m.field() == "axis" ? AnglesBy::tables : AnglesBy::frequencies;
-  scan(rotation_gaps({*a.rotation, m.a.numerics}, {*other, m.b.numerics}, said.pairs, angles), m.distance,
-       said);
+  scan(rotation_gaps({*a.rotation, wide(m)}, {*other, wide(m)}, said.pairs, angles), m.distance, said);
 }
 
 void measure_bias(const Measuring& m, const LayerPositions& a, const LayerPositions& b) {
@@ -114,7 +121,7 @@ void measure_bias(const Measuring& m, const LayerPositions& a, const LayerPositi
   m.rule.said.pairs = differing(ruled(m, m.a).bias->slopes, ruled(m, m.b).bias->slopes);
   Bias other = *a.bias;
   other.slopes = b.bias->slopes;
-  scan(slope_gaps({*a.bias, m.a.numerics}, {other, m.b.numerics}), m.distance, m.rule.said);
+  scan(slope_gaps({*a.bias, wide(m)}, {other, wide(m)}), m.distance, m.rule.said);
 }
 
 void measure_factor(const Measuring& m, const LayerPositions& a, const LayerPositions& b) {
@@ -137,8 +144,7 @@ void measure_rows(const Measuring& m) {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     const bool rows = a[i].form == EmbeddingForm::sinusoid && b[i].form == EmbeddingForm::sinusoid;
     if (!rows || a[i] == b[i] || a[i].width != b[i].width) continue;
-    scan(row_gaps({a[i], m.a.numerics}, {with_field(a[i], b[i], m.field()), m.b.numerics}), m.distance,
-         m.rule.said);
+    scan(row_gaps({a[i], wide(m)}, {with_field(a[i], b[i], m.field()), wide(m)}), m.distance, m.rule.said);
     return;
   }
 }

@@ -99,8 +99,9 @@ void measure(const SideReading& a, const SideReading& b, const Extents& extents,
 /// Rows of both recipes without which a difference would not be, or would be another one.
 void add_evidence(const SideReading& a, const SideReading& b, const Extents& extents,
                   std::vector<RuleDifference>& rules);
-/// Rows about the numbers of a site's tables.
-[[nodiscard]] std::vector<DifferenceEvidence> numeric_rows(const SideReading& reading, Site site);
+/// Rows about the numbers of a site, of their dtype ("table") or of how they are computed.
+[[nodiscard]] std::vector<DifferenceEvidence> numeric_rows(const SideReading& reading, Site site,
+                                                           std::string_view what);
 
 /// Names, dtypes and shapes of two files of weights; `differences` and one note where formats differ.
 void compare_weights(const CompareSide& a, const CompareSide& b, Comparison& comparison);

@@ -66,8 +66,8 @@ void refused_rules(const SideReading& refuser, const SideReading& other, const T
                    const Refusals& refused, const Refusals& also, std::vector<RuleDifference>& found) {
   for (const auto& [mechanism, sentence] : refused) {
     if (also.count(mechanism) > 0) {
-      throw SpecError(fmt::format("compare: neither {} nor {} has a plan for this model, {}", other.name,
-                                  refuser.name, sentence));
+      throw SpecError(fmt::format("compare: neither {} nor {} has a plan for this model, {}", refuser.name,
+                                  other.name, sentence));
     }
     RuleDifference rule;
     rule.stack = stacks.index;

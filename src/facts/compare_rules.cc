@@ -138,10 +138,11 @@ void add_evidence(const SideReading& a, const SideReading& b, const Extents& ext
   }
 }
 
-std::vector<DifferenceEvidence> numeric_rows(const SideReading& reading, Site site) {
+std::vector<DifferenceEvidence> numeric_rows(const SideReading& reading, Site site, std::string_view what) {
   std::vector<DifferenceEvidence> rows;
   for (const Deviation& row : reading.recipe.deviations) {
-    if (numbers_of(row) == site) rows.push_back(evidence_of(reading, row));
+    const bool of_dtype = row.quirk == Quirk::table_in_run_dtype;
+    if (numbers_of(row) == site && of_dtype == (what == "table")) rows.push_back(evidence_of(reading, row));
   }
   return rows;
 }

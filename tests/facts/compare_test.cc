@@ -238,7 +238,7 @@ TEST(Compare, WhatOneRecipeRefuses) {
   const ModelSpec dynamic = scaled(kDynamic);
   EXPECT_EQ(
       refusal(side(dynamic, "ctranslate2"), side(dynamic, "onnxruntime"))
-          .rfind("compare: neither onnxruntime nor ctranslate2 has a plan for this model, dynamic_ntk: ", 0),
+          .rfind("compare: neither ctranslate2 nor onnxruntime has a plan for this model, dynamic_ntk: ", 0),
       0U);
 }
 
