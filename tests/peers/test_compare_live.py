@@ -25,13 +25,13 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from budgets import Array, budget
 from command import Locant
 from gguf_convert import Keys, convert
-from models import random_ids
+from models import VOCAB, random_ids
 from peer_llama import opened
 
 TOKENS = 96
 CAPACITY = 256
 LLAMA: dict[str, Any] = {
-    "vocab_size": 320, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "vocab_size": VOCAB, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "head_dim": 16, "intermediate_size": 96, "max_position_embeddings": 256, "tie_word_embeddings": False,
 }  # fmt: skip
 
