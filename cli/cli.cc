@@ -13,7 +13,6 @@
 #include "cli/answer.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/compare_report.h"
 #include "cli/stream.h"
 #include "cli/suggest.h"
 #include "locant/core.h"

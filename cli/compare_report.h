@@ -10,6 +10,4 @@ namespace locant::cli {
 [[nodiscard]] OrderedJson compare_report_json(const CompareReport& report);
 void write_compare_text(const CompareReport& report, Answer& answer);
 
-int compare_command(Args args, Host& host);
-
 }  // namespace locant::cli

@@ -8,7 +8,6 @@ otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,7 @@ PAIRS: dict[str, Pair] = {
     "dynamic ntk": Pair(
         "llama", {**LLAMA, "max_position_embeddings": 32, **rope(rope_type="dynamic", factor=4.0)}, "llama"
     ),
-    "gemma": Pair("gemma", {**LLAMA, "hidden_size": 80, "tie_word_embeddings": True}, "gemma", run_dtype="bf16"),
+    "gemma": Pair("gemma", {**LLAMA, "hidden_size": 160, "tie_word_embeddings": True}, "gemma", run_dtype="bf16"),
 }
 
 
@@ -90,11 +89,14 @@ def by_llama_cpp(path: Path, ids: list[int]) -> Array:
         return context.forward(ids)
 
 
-def rounded_scale(model: Any) -> Callable[[Any, Any, Any], Any]:
-    """Gemma's factor as a model in bf16 has it, the rest in f32."""
+def as_in_bf16(model: Any) -> None:
+    """Gemma's factor and the tables of cos and sin as a model in bf16 has them, the rest stays in f32."""
     width = model.config.hidden_size
-    exact, rounded = width**0.5, float(torch.tensor(width**0.5).bfloat16())
-    return lambda module, inputs, output: output * (rounded / exact)
+    ratio = float(torch.tensor(width**0.5).bfloat16()) / width**0.5
+    model.get_input_embeddings().register_forward_hook(lambda module, inputs, output: output * ratio)
+    model.model.rotary_emb.register_forward_hook(
+        lambda module, inputs, output: tuple(table.bfloat16().float() for table in output)
+    )
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -110,7 +112,7 @@ def test_the_predicted_change_is_the_measured_one(locant: Locant, tmp_path: Path
     assert done.status == 1, done.stderr
     predicted = done.json["effect"]["pairs"][0]["largest"]
     if pair.run_dtype == "bf16":
-        model.get_input_embeddings().register_forward_hook(rounded_scale(model))
+        as_in_bf16(model)
     change = np.abs(by_llama_cpp(file, ids) - by_transformers(model, ids)).max()
     print(f"{name}: predicted {predicted:.4g}, measured {change:.4g}")
     assert abs(predicted - change) <= budget("compare_prediction") * change
