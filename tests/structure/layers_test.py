@@ -41,6 +41,7 @@ OWNERS: dict[str, str] = {
     "head.h": "ops",
     "spec.h": "spec",
     "facts.h": "facts",
+    "compare.h": "facts",
     "check.h": "check",
     "report.h": "report",
     "runtime.h": "runtime",

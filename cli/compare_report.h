@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON and the text of `locant compare`.
+#pragma once
+
+#include "cli/answer.h"
+#include "locant/compare.h"
+
+namespace locant::cli {
+
+[[nodiscard]] OrderedJson compare_report_json(const CompareReport& report);
+void write_compare_text(const CompareReport& report, Answer& answer);
+
+}  // namespace locant::cli
