@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the report, a section each.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "locant/report.h"
+#include "report/html/markup.h"
+
+namespace locant::html {
+
+/// What is worth saying of a part in its first line.
+enum class Mood : std::uint8_t { plain, good, odd, bad };
+struct Verdict {
+  Mood mood = Mood::plain;
+  std::string text{};
+};
+[[nodiscard]] std::string_view class_of(Mood mood);
+
+[[nodiscard]] Verdict inspect_verdict(const Facts& facts);
+void write_inspect(Markup& page, const Facts& facts);
+/// Charts of how pairs turn, one for each distinct plan.
+void write_rotations(Markup& page, const Facts& facts);
+/// Slopes, buckets and tables: what else grows with the distance or ends.
+void write_other_sites(Markup& page, const Facts& facts);
+void write_attention(Markup& page, const Facts& facts);
+void write_memory(Markup& page, const Facts& facts);
+
+[[nodiscard]] Verdict check_verdict(const CheckReport& report);
+void write_check(Markup& page, const CheckReport& report);
+void write_finding(Markup& page, const Finding& finding, int& charts_left);
+void write_hypotheses(Markup& page, const Finding& finding);
+
+}  // namespace locant::html
