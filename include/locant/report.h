@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "locant/check.h"
+#include "locant/trust.h"
 
 namespace locant {
 
@@ -28,6 +29,9 @@ namespace locant {
 
 /// One JSON object with the keys of `locant diff --json`.
 [[nodiscard]] std::string diff_json(const TraceDiff& diff);
+
+/// One JSON object with the keys of `locant trust --json`.
+[[nodiscard]] std::string trust_json(const TrustReport& report);
 
 /// A finding that is known and accepted: its rule and its place in words, without the numbers.
 struct KnownFinding {
