@@ -25,6 +25,7 @@ struct Command {
 int run_command(Args args, Host& host);
 int inspect_command(Args args, Host& host);
 int check_command(Args args, Host& host);
+int trust_command(Args args, Host& host);
 int trace_command(Args args, Host& host);
 int diff_command(Args args, Host& host);
 int report_command(Args args, Host& host);

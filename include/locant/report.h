@@ -8,6 +8,7 @@
 
 #include "locant/check.h"
 #include "locant/facts.h"
+#include "locant/trust.h"
 
 namespace locant {
 
@@ -50,6 +51,9 @@ struct PartVerdict {
 
 /// One JSON object with the keys of `locant diff --json`.
 [[nodiscard]] std::string diff_json(const TraceDiff& diff);
+
+/// One JSON object with the keys of `locant trust --json`.
+[[nodiscard]] std::string trust_json(const TrustReport& report);
 
 /// A finding that is known and accepted: its rule and its place in words, without the numbers.
 struct KnownFinding {

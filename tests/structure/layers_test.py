@@ -41,6 +41,7 @@ OWNERS: dict[str, str] = {
     "spec.h": "spec",
     "facts.h": "facts",
     "check.h": "check",
+    "trust.h": "trust",
     "report.h": "report",
     "runtime.h": "runtime",
     "trace.h": "trace",
