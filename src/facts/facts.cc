@@ -40,33 +40,6 @@ ModelFacts model_facts(const ModelSpec& spec) {
   return model;
 }
 
-EmbeddingFacts embedding_facts(const ModelSpec& spec, const Recipe& recipe) {
-  EmbeddingFacts facts;
-  facts.rows = spec.embedding.rows;
-  facts.width = spec.embedding.width;
-  facts.scale = spec.embedding.scale;
-  const bool exact = recipe.numerics.frequency == DType::f64 && recipe.deviations.empty();
-  const bool rounds =
-      spec.embedding.scale_in_run_dtype && !exact && !recipe.has(Quirk::embedding_scale_unrounded);
-  facts.scale_rounding = rounds ? ScaleRounding::run_dtype : ScaleRounding::none;
-  if (spec.embedding.normed) facts.norm = spec.norm.kind;
-  facts.factorised_width = spec.embedding.factorised_width;
-  facts.token_types = spec.embedding.token_types;
-  facts.padding_id = spec.embedding.padding_id;
-  return facts;
-}
-
-HeadFacts head_facts(const ModelSpec& spec, const Recipe& recipe) {
-  HeadFacts head;
-  head.tied = spec.head.tied || (spec.head.tied_regardless && recipe.has(Quirk::head_tied_whatever_stated));
-  head.tied_key = spec.head.tied_key;
-  head.rows = spec.vocab;
-  head.bias = spec.head.bias;
-  head.scale = under_recipe(spec, recipe).head.scale;
-  head.softcap = spec.head.softcap;
-  return head;
-}
-
 void add_note(Facts& facts, std::string text) {
   facts.notes.push_back({.text = std::move(text)});
 }
@@ -98,6 +71,33 @@ void note_tables(Facts& facts) {
 
 std::string_view name_of(ScaleRounding rounding) noexcept {
   return rounding == ScaleRounding::run_dtype ? "run_dtype" : "none";
+}
+
+EmbeddingFacts embedding_facts(const ModelSpec& spec, const Recipe& recipe) {
+  EmbeddingFacts facts;
+  facts.rows = spec.embedding.rows;
+  facts.width = spec.embedding.width;
+  facts.scale = spec.embedding.scale;
+  const bool exact = recipe.numerics.frequency == DType::f64 && recipe.deviations.empty();
+  const bool rounds =
+      spec.embedding.scale_in_run_dtype && !exact && !recipe.has(Quirk::embedding_scale_unrounded);
+  facts.scale_rounding = rounds ? ScaleRounding::run_dtype : ScaleRounding::none;
+  if (spec.embedding.normed) facts.norm = spec.norm.kind;
+  facts.factorised_width = spec.embedding.factorised_width;
+  facts.token_types = spec.embedding.token_types;
+  facts.padding_id = spec.embedding.padding_id;
+  return facts;
+}
+
+HeadFacts head_facts(const ModelSpec& spec, const Recipe& recipe) {
+  HeadFacts head;
+  head.tied = spec.head.tied || (spec.head.tied_regardless && recipe.has(Quirk::head_tied_whatever_stated));
+  head.tied_key = spec.head.tied_key;
+  head.rows = spec.vocab;
+  head.bias = spec.head.bias;
+  head.scale = under_recipe(spec, recipe).head.scale;
+  head.softcap = spec.head.softcap;
+  return head;
 }
 
 Facts facts_of(const ModelSpec& spec, const FactsQuery& query) {

@@ -16,6 +16,8 @@ struct StackView {
 };
 [[nodiscard]] std::vector<StackView> stacks_of(const ModelSpec& spec);
 
+[[nodiscard]] EmbeddingFacts embedding_facts(const ModelSpec& spec, const Recipe& recipe);
+[[nodiscard]] HeadFacts head_facts(const ModelSpec& spec, const Recipe& recipe);
 [[nodiscard]] std::vector<PositionFacts> position_facts(const ModelSpec& spec, const Recipe& recipe,
                                                         const Extent& extent);
 [[nodiscard]] std::vector<AttentionFacts> attention_facts(const ModelSpec& spec);

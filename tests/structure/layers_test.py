@@ -40,6 +40,7 @@ OWNERS: dict[str, str] = {
     "ops.h": "ops",
     "spec.h": "spec",
     "facts.h": "facts",
+    "compare.h": "facts",
     "check.h": "check",
     "trust.h": "trust",
     "report.h": "report",

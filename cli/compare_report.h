@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON and the text of `locant compare`.
+#pragma once
+
+#include "cli/answer.h"
+#include "locant/compare.h"
+
+namespace locant::cli {
+
+[[nodiscard]] OrderedJson compare_report_json(const CompareReport& report);
+void write_compare_text(const CompareReport& report, Answer& answer);
+
+int compare_command(Args args, Host& host);
+
+}  // namespace locant::cli
