@@ -160,20 +160,15 @@ CheckFlags parse(Args args, CheckQuery& query) {
   return flags;
 }
 
-/// The page of --html: with a model its facts, too, where a recipe has a plan for them.
+/// The page of --html: with a model its facts, too.
 void write_page(const HtmlPage& page, const CheckReport& report, const std::string& model,
-                const CheckQuery& query, Host& host) {
-  HtmlReport html{
-      .title = {}, .model = model, .command_line = {}, .made = {}, .facts = nullptr, .check = &report};
+                const std::string& recipe, Host& host) {
+  HtmlReport html;
+  html.model = model;
+  html.check = &report;
   std::optional<Facts> facts;
-  if (query.spec != nullptr) {
-    try {
-      facts = facts_of(*query.spec, {.recipe = query.recipe, .weights = query.weights});
-      html.facts = &*facts;
-    } catch (const SpecError&) {
-      // the check has said so in its own words
-    }
-  }
+  if (!model.empty()) facts = page_facts(model, recipe);
+  if (facts) html.facts = &*facts;
   (void)page.write(html, host);
 }
 
@@ -237,7 +232,7 @@ int check_command(Args args, Host& host) {
     write_check_text(report, answer);
   }
   answer.finish();
-  if (page.asked()) write_page(page, report, model_path, query, host);
+  if (page.asked()) write_page(page, report, model_path, query.recipe, host);
   return std::any_of(report.findings.begin(), report.findings.end(),
                      [&](const Finding& finding) { return finding.severity >= least; })
              ? 1

@@ -8,7 +8,9 @@
 #include <chrono>
 #include <ctime>
 
+#include "cli/models.h"
 #include "cli/stream.h"
+#include "locant/facts.h"
 #include "locant/formats.h"
 
 namespace locant::cli {
@@ -57,6 +59,30 @@ std::size_t HtmlPage::write(HtmlReport report, const Host& host) const {
   const std::string page = report_html(report);
   write_file(path_, page);
   return page.size();
+}
+
+std::optional<Facts> page_facts(const std::string& path, const std::string& recipe) {
+  const ModelFiles model = read_model_files(path);
+  try {
+    return facts_of(model.spec, {.recipe = recipe, .weights = model.weights});
+  } catch (const SpecError&) {
+    return std::nullopt;  // the answer itself says so
+  }
+}
+
+std::vector<std::optional<Facts>> page_facts(const CompareReport& report) {
+  std::vector<std::optional<Facts>> sides;
+  for (std::size_t i = 0; i < report.recipes.size(); ++i) {
+    const bool other = i > 0 && !report.other.empty();
+    sides.push_back(page_facts(other ? report.other : report.model, report.recipes[i]));
+  }
+  return sides;
+}
+
+ComparePart page_part(const CompareReport& report, const std::vector<std::optional<Facts>>& sides) {
+  ComparePart part{.report = &report, .sides = {}};
+  for (const std::optional<Facts>& side : sides) part.sides.push_back(side ? &*side : nullptr);
+  return part;
 }
 
 void add_html(Arguments& arguments, std::string& path) {

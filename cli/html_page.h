@@ -3,9 +3,12 @@
 // the end.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/arguments.h"
+#include "locant/compare.h"
 #include "locant/report.h"
 
 namespace locant::cli {
@@ -24,6 +27,14 @@ class HtmlPage {
   std::string path_;
   std::string command_line_;
 };
+
+/// The facts that a page shows beside another answer; nothing where the recipe has no plan for the model.
+[[nodiscard]] std::optional<Facts> page_facts(const std::string& path, const std::string& recipe);
+/// Of each side of a comparison.
+[[nodiscard]] std::vector<std::optional<Facts>> page_facts(const CompareReport& report);
+/// A comparison with the facts of its sides; both must outlive the page.
+[[nodiscard]] ComparePart page_part(const CompareReport& report,
+                                    const std::vector<std::optional<Facts>>& sides);
 
 /// --html, as every command with a page has it.
 void add_html(Arguments& arguments, std::string& path);

@@ -8,6 +8,7 @@
 
 #include "cli/answer.h"
 #include "cli/commands.h"
+#include "cli/html_page.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
 #include "cli/models.h"
@@ -24,6 +25,7 @@ namespace {
 struct TrustFlags {
   CommonFlags common;
   std::string model;
+  std::string html;
   std::vector<std::string> texts;
   std::string ids_file;
   std::string runtime = "locant";
@@ -88,6 +90,7 @@ TrustFlags parse(Args args) {
                   "whose meaning the config is read under (hf; llama.cpp for .gguf)");
   arguments.value("--runtime", flags.runtime, "what is measured: locant or hf (locant)");
   arguments.value("--seed", seed, "of documents, segments and intervals (1)");
+  add_html(arguments, flags.html);
   arguments.add_common(flags.common);
   arguments.parse(args);
   if (flags.model.empty())
@@ -228,12 +231,7 @@ class Measured {
   ThreadPool pool_;
 };
 
-}  // namespace
-
-int trust_command(Args args, Host& host) {
-  TrustFlags flags = parse(args);
-  Answer answer(host, flags.common);
-  const std::string path = find_model_file(flags.model, host);
+TrustReport report_of(TrustFlags& flags, const std::string& path, Host& host) {
   ModelSpec spec = read_model_spec(path);
   flags.query.weights = weights_beside(path, spec);
   flags.query.spec = &spec;
@@ -253,12 +251,36 @@ int trust_command(Args args, Host& host) {
   if (!flags.texts.empty() || !flags.ids_file.empty())
     report.measured = Measured(flags, path, host).take(report.facts);
   report.verdict = trust_verdict(report.facts, report.measured ? &*report.measured : nullptr);
+  return report;
+}
+
+}  // namespace
+
+TrustReport trust_report(Args args, Host& host) {
+  TrustFlags flags = parse(args);
+  return report_of(flags, find_model_file(flags.model, host), host);
+}
+
+int trust_command(Args args, Host& host) {
+  TrustFlags flags = parse(args);
+  Answer answer(host, flags.common);
+  const HtmlPage page(flags.html, flags.common, "trust", args);
+  const std::string path = find_model_file(flags.model, host);
+  const TrustReport report = report_of(flags, path, host);
   if (flags.common.json) {
     answer.stream() << trust_json(report) << '\n';
   } else {
     write_trust_text(report, answer);
   }
   answer.finish();
+  if (page.asked()) {
+    const std::optional<Facts> facts = page_facts(path, flags.query.recipe);
+    HtmlReport html;
+    html.model = path;
+    html.facts = facts ? &*facts : nullptr;
+    html.trust = &report;
+    (void)page.write(html, host);
+  }
   return report.verdict.word == TrustWord::worse ? 1 : 0;
 }
 

@@ -102,10 +102,141 @@ std::string page_of(const Facts* facts, const CheckReport* check) {
   return report_html({.model = "path/to/llama", .command_line = "locant report", .facts = facts, .check = check});
 }
 
+Estimate about(double mean) {
+  return {.mean = mean, .low = mean - 0.01, .high = mean + 0.02};
+}
+
+/// Trained 512, declared 4096, no harm up to 1024.
+TrustReport trusted() {
+  TrustReport report;
+  StaticTrust& facts = report.facts;
+  facts.recipe = "hf";
+  facts.declared = {4096, LengthSource::field, "max_position_embeddings"};
+  facts.trained = {512, LengthSource::field, "original"};
+  facts.to = 4096;
+  facts.to_basis = "declared";
+  RotationTrust rotation;
+  rotation.layers = {0, 1};
+  rotation.mechanism = "yarn";
+  rotation.first_pair = 7;
+  rotation.first_position = 2048;
+  facts.rotations = {rotation};
+  facts.tables = {{.tensor = "wpe", .rows = 512, .learned = 400, .evidence = "norms fall at row 400"}};
+  facts.reach = {{"alibi", std::nullopt, "every head reaches on"}, {"window", 256, "no layer sees more"}};
+  facts.memory = 1 << 20;
+  facts.findings = {{FindingKind::risk, "angles-out-of-range", "pair 7 leaves at 2048"},
+                    {FindingKind::fault, "table-shorter", "512 rows"}};
+  MeasuredTrust measured;
+  measured.documents = "24 documents of one file";
+  measured.plan.parts = {{"loss", 12.5}};
+  measured.plan.left_out = {"4096 tokens: no time"};
+  LossCurve& loss = measured.loss;
+  loss.margin = 0.02;
+  loss.documents = 24;
+  loss.control = Judgement::holds;
+  loss.no_harm = 1024;
+  loss.benefit = 512;
+  for (const std::int64_t length : {128, 256, 512, 1024, 2048})
+    loss.points.push_back({.length = length, .documents = 24, .loss = about(2.0), .compared_with = length / 2,
+                           .difference = about(0), .no_harm = Judgement::holds});
+  loss.points.push_back({.length = 4096, .why_not = "no time"});
+  Retrieval& retrieval = measured.retrieval;
+  retrieval.choices = 8;
+  retrieval.control = Judgement::holds;
+  retrieval.length = 512;
+  for (const std::int64_t length : {64, 128, 256, 512}) {
+    for (const std::int64_t distance : {length / 8, length / 2})
+      retrieval.cells.push_back({.length = length, .distance = distance, .source = length - distance, .trials = 8,
+                                 .right = 7, .rate = about(0.875), .holds = Judgement::holds});
+  }
+  measured.shift = {.holds = Judgement::holds, .text = "", .tokens = 64, .bound = 1e-6, .points = {{16, 1e-7}}};
+  ScalingTrust scaling;
+  scaling.method = "linear";
+  scaling.factor = 8;
+  scaling.takes_effect = true;
+  scaling.points = {{.length = 128, .inside = true, .documents = 24, .loss = 2, .scaled = 2.4, .harmful = true}};
+  measured.scaling = scaling;
+  report.measured = measured;
+  report.verdict = {TrustWord::worse, 512, "retrieval", "trusted to 512 (retrieval), declared 4096"};
+  return report;
+}
+
+CompareReport compared() {
+  CompareReport report;
+  report.model = "m";
+  report.sides = report.recipes = {"hf", "vllm"};
+  Comparison pair{.a = "hf", .b = "vllm", .distance = 4096, .distance_basis = "given", .capacity = 4096};
+  Difference turned;
+  turned.what = "inv_freq";
+  turned.site = "rotation";
+  turned.layers = {0};
+  turned.pairs = {20, 21, 22};
+  turned.message = "hf turns pairs 20 to 22 faster than vllm";
+  turned.at_distance = {.position = 4095, .index = 20, .radians = 3.5, .difference = 1.9, .magnitude = 1};
+  turned.first_bf16 = 12;
+  turned.first_f32 = 1;
+  turned.evidence = {{"vllm", "truncates", "rotary.py", true}};
+  pair.differences = {turned};
+  pair.notes = {"depends on the capacity"};
+  report.pairs = {pair};
+  report.effect = CompareEffect{.text = "bundled", .of = "logits", .rows = 1, .tokens = 300,
+                                .pairs = {{.a = "hf", .b = "vllm", .tokens = 300, .largest = 1.5, .kl = 0.01}}};
+  return report;
+}
+
+TEST(ReportHtml, ShowsLengthsLossAndCopies) {
+  const TrustReport trust = trusted();
+  HtmlReport report;
+  report.model = "m";
+  report.trust = &trust;
+  const std::string page = report_html(report);
+  const Element root = parsed(page);
+  EXPECT_EQ(root.all("figure").size(), 5U);  // lengths, loss, rise, copies, schedule
+  for (const char* const text :
+       {"trusted to 512 (retrieval), declared 4096", "4,096 (max_position_embeddings: a field, no proof)",
+        "1,024 (within 0.02 nats, 24 documents, 95 %)", "7/8", "without end", "Left out: 4096 tokens: no time",
+        "not measured: no time", "norms fall at row 400", "angles-out-of-range: pair 7 leaves at 2048"})
+    EXPECT_THAT(page, HasSubstr(text));
+  EXPECT_EQ(report_verdicts(report).at(0).part, "trust");
+}
+
+TEST(ReportHtml, ATrustThatWasNotMeasuredSaysSo) {
+  TrustReport trust = trusted();
+  trust.measured.reset();
+  HtmlReport report;
+  report.trust = &trust;
+  const std::string page = report_html(report);
+  EXPECT_NO_THROW((void)parsed(page));
+  EXPECT_THAT(page, HasSubstr("not measured: no text was given"));
+  EXPECT_THAT(page, Not(HasSubstr("What was measured")));
+}
+
+TEST(ReportHtml, ShowsWhereReadingsPart) {
+  const CompareReport compare = compared();
+  Facts hf = turning(1);
+  Facts vllm = turning(1);
+  std::get<Rotation>(*vllm.positions[0].plan).inv_freq[20] *= 2;
+  HtmlReport report;
+  report.compare = {{&compare, {&hf, &vllm}}};
+  const std::string page = report_html(report);
+  const Element root = parsed(page);
+  ASSERT_EQ(root.all("figure").size(), 1U);
+  for (const char* const text : {"hf turns pairs 20 to 22 faster than vllm", "from position 12", "truncates",
+                                 "Angle between hf and vllm at position 4,095", "depends on the capacity",
+                                 "hf and vllm differ in 1 way beyond rounding inside 4,096 tokens"})
+    EXPECT_THAT(page, HasSubstr(text));
+  report.compare = {{&compare, {}}};
+  EXPECT_TRUE(parsed(report_html(report)).all("figure").empty());
+}
+
 TEST(ReportHtml, IsWellFormedAndLoadsNothing) {
   const Facts facts = turning(4);
   const CheckReport check = found(5);
-  const std::string page = page_of(&facts, &check);
+  const TrustReport trust = trusted();
+  const CompareReport compare = compared();
+  HtmlReport all{.model = "m", .facts = &facts, .check = &check, .trust = &trust};
+  all.compare = {{&compare, {&facts, &facts}}};
+  const std::string page = report_html(all);
   const Element root = parsed(page);
   EXPECT_EQ(root.attribute("lang"), "en");
   for (const Element* const element : root.all("")) {

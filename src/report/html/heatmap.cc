@@ -31,8 +31,10 @@ void draw_cell(Markup& page, const HeatCell& cell, std::size_t columns) {
   box("cell frame", top + 2, kCell - 4);
   box("cell part", top + kCell - 2 - filled, filled);
   const std::string middle = percent(left + width / 2);
-  page.element("text", {{"class", "middle strong"}, {"x", middle}, {"y", pixels(top + kCell / 2 - 2)}}, cell.text);
-  page.element("text", {{"class", "tick middle"}, {"x", middle}, {"y", pixels(top + kCell / 2 + 14)}}, cell.small);
+  page.element("text", {{"class", "middle strong"}, {"x", middle}, {"y", pixels(top + kCell / 2 - 2)}},
+               cell.text);
+  page.element("text", {{"class", "tick middle"}, {"x", middle}, {"y", pixels(top + kCell / 2 + 14)}},
+               cell.small);
 }
 
 }  // namespace
@@ -67,12 +69,14 @@ void draw(Markup& page, const HeatMap& map) {
           {{"class", "tick end"}, {"x", "-8"}, {"y", pixels(kCell * (static_cast<double>(row) + 0.5) + 4)}},
           map.rows[row]);
     for (std::size_t column = 0; column < map.columns.size(); ++column)
-      page.element("text",
-                   {{"class", "tick middle"},
-                    {"x", percent((static_cast<double>(column) + 0.5) / static_cast<double>(map.columns.size()))},
-                    {"y", pixels(height + 16)}},
-                   map.columns[column]);
-    page.element("text", {{"class", "label middle"}, {"x", "50%"}, {"y", pixels(height + 34)}}, map.column_label);
+      page.element(
+          "text",
+          {{"class", "tick middle"},
+           {"x", percent((static_cast<double>(column) + 0.5) / static_cast<double>(map.columns.size()))},
+           {"y", pixels(height + 16)}},
+          map.columns[column]);
+    page.element("text", {{"class", "label middle"}, {"x", "50%"}, {"y", pixels(height + 34)}},
+                 map.column_label);
     for (const HeatCell& cell : map.cells) draw_cell(page, cell, map.columns.size());
   }
   write_folded(page, "The numbers", map.numbers);

@@ -32,4 +32,12 @@ void write_check(Markup& page, const CheckReport& report);
 void write_finding(Markup& page, const Finding& finding, int& charts_left);
 void write_hypotheses(Markup& page, const Finding& finding);
 
+[[nodiscard]] Verdict trust_verdict_of(const TrustReport& report);
+void write_trust(Markup& page, const TrustReport& report);
+void write_measured(Markup& page, const MeasuredTrust& measured, const StaticTrust& facts);
+
+[[nodiscard]] Verdict compare_verdict(const CompareReport& report);
+/// `id` of the section.
+void write_compare(Markup& page, const ComparePart& part, const std::string& id);
+
 }  // namespace locant::html

@@ -28,6 +28,12 @@ std::vector<Part> parts_of(const HtmlReport& report) {
   std::vector<Part> parts;
   if (report.facts != nullptr) parts.push_back({"inspect", "The facts", inspect_verdict(*report.facts)});
   if (report.check != nullptr) parts.push_back({"check", "Faults", check_verdict(*report.check)});
+  if (report.trust != nullptr) parts.push_back({"trust", "Trust", trust_verdict_of(*report.trust)});
+  for (const ComparePart& part : report.compare) {
+    const bool models = !part.report->other.empty();
+    parts.push_back(
+        {models ? "models" : "recipes", models ? "Two models" : "Recipes", compare_verdict(*part.report)});
+  }
   return parts;
 }
 
@@ -118,6 +124,9 @@ void write_body(Markup& page, const HtmlReport& report, const std::string& title
     const Inside main(page, "main", {{"id", "main"}, {"tabindex", "-1"}});
     if (report.facts != nullptr) write_inspect(page, *report.facts);
     if (report.check != nullptr) write_check(page, *report.check);
+    if (report.trust != nullptr) write_trust(page, *report.trust);
+    for (const ComparePart& part : report.compare)
+      write_compare(page, part, part.report->other.empty() ? "recipes" : "models");
   }
   const Inside footer(page, "footer");
   page.text(

@@ -81,7 +81,7 @@ svg.strip { width: 100%; height: 96px; padding: 6px 0 42px; }
 svg.ladder { width: 100%; padding: 0 14px 0 0; }
 svg.cause { width: 100%; height: 16px; margin: 3px 0; }
 svg.scale { width: 100%; height: 38px; }
-svg.heat { width: 100%; padding: 4px 0 0 52px; }
+svg.heat { width: 100%; padding: 30px 4px 0 84px; }
 svg.stretched { overflow: visible; }
 svg text { fill: var(--ink); font-size: 12px; stroke: none; }
 svg .tick, svg .label { fill: var(--soft); }
@@ -105,7 +105,7 @@ path { vector-effect: non-scaling-stroke; }
 .track { fill: var(--grid); } .budget { stroke: var(--ink); stroke-width: 2px; }
 .cell.main { fill: var(--main); } .cell.other { fill: var(--other); } .cell.quiet { fill: var(--quiet); }
 .cell.outlined { fill: none; stroke: var(--quiet); stroke-dasharray: 2 2; }
-.cell.share { fill: var(--main); } svg text.on { fill: #ffffff; } svg text.off { fill: var(--ink); }
+.cell.frame { stroke: var(--edge); } .cell.part { fill: var(--main); fill-opacity: 0.3; }
 footer { border-top: 1px solid var(--edge); padding-top: 1rem; padding-bottom: 2rem; color: var(--soft); font-size: 0.875rem; }
 @media (max-width: 40rem) { .spare { display: none; } dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: 0.5rem; }
   header, nav, main, footer { padding-left: 1rem; padding-right: 1rem; } article { padding: 0.1rem 0.8rem 0.8rem; } }
