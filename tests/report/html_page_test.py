@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
 TEXT_CONTRAST = 4.5  # WCAG 2.2, 1.4.3
 MARK_CONTRAST = 3.0  # 1.4.11
 PHONE = 390
@@ -107,7 +109,14 @@ needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not instal
 
 
 def browse(target: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--no-first-run",
+    ]
     done = subprocess.run(
         [*command, f"--user-data-dir={target.parent / 'profile'}", *flags, target.as_uri()],
         capture_output=True,
@@ -141,7 +150,8 @@ def test_a_phone_does_not_scroll_sideways(page: Path, tmp_path: Path) -> None:
     (tmp_path / "inside.html").write_text(text.replace("</body>", f"<script>{tell}</script></body>"), encoding="utf-8")
     outside = tmp_path / "outside.html"
     outside.write_text(
-        f'<!DOCTYPE html><title>wait</title><iframe src="inside.html" width="{PHONE}" height="800" style="border:0"></iframe>'
+        "<!DOCTYPE html><title>wait</title>"
+        f'<iframe src="inside.html" width="{PHONE}" height="800" style="border:0"></iframe>'
         "<script>addEventListener('message', e => { document.title = JSON.stringify(e.data) })</script>",
         encoding="utf-8",
     )

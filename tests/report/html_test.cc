@@ -33,9 +33,17 @@ Rotation rotation_of(double theta, std::size_t pairs) {
 Facts turning(std::int64_t layers) {
   Facts facts;
   facts.recipe = "hf";
-  facts.model = {.path = "m", .format = "hf", .family = "llama", .layers = layers, .hidden = 4096, .heads = 32,
-                 .kv_heads = 8, .head_dim = 128, .vocab = 32000};
-  facts.limits.lengths = {.trained = 8192, .trained_basis = "original", .configured = 131072, .configured_key = "max"};
+  facts.model = {.path = "m",
+                 .format = "hf",
+                 .family = "llama",
+                 .layers = layers,
+                 .hidden = 4096,
+                 .heads = 32,
+                 .kv_heads = 8,
+                 .head_dim = 128,
+                 .vocab = 32000};
+  facts.limits.lengths = {
+      .trained = 8192, .trained_basis = "original", .configured = 131072, .configured_key = "max"};
   facts.limits.angle_length = 8192;
   facts.limits.angle_basis = "trained";
   facts.limits.horizon = 131072;
@@ -48,8 +56,12 @@ Facts turning(std::int64_t layers) {
     entry.theta = 10000 + static_cast<double>(layer);
     entry.plan = rotation_of(*entry.theta, 64);
     facts.positions.push_back(entry);
-    facts.limits.angles.push_back({.layers = {layer}, .pairs = 64, .shortest_wavelength = 6, .longest_wavelength = 5e4,
-                                   .incomplete_pairs = 20, .leaves_from = 8192});
+    facts.limits.angles.push_back({.layers = {layer},
+                                   .pairs = 64,
+                                   .shortest_wavelength = 6,
+                                   .longest_wavelength = 5e4,
+                                   .incomplete_pairs = 20,
+                                   .leaves_from = 8192});
     (layer % 2 == 0 ? full : window).layers.push_back(layer);
   }
   facts.attention = {full};
@@ -99,7 +111,8 @@ CheckReport found(std::size_t count) {
 }
 
 std::string page_of(const Facts* facts, const CheckReport* check) {
-  return report_html({.model = "path/to/llama", .command_line = "locant report", .facts = facts, .check = check});
+  return report_html(
+      {.model = "path/to/llama", .command_line = "locant report", .facts = facts, .check = check});
 }
 
 Estimate about(double mean) {
@@ -137,8 +150,12 @@ TrustReport trusted() {
   loss.no_harm = 1024;
   loss.benefit = 512;
   for (const std::int64_t length : {128, 256, 512, 1024, 2048})
-    loss.points.push_back({.length = length, .documents = 24, .loss = about(2.0), .compared_with = length / 2,
-                           .difference = about(0), .no_harm = Judgement::holds});
+    loss.points.push_back({.length = length,
+                           .documents = 24,
+                           .loss = about(2.0),
+                           .compared_with = length / 2,
+                           .difference = about(0),
+                           .no_harm = Judgement::holds});
   loss.points.push_back({.length = 4096, .why_not = "no time"});
   Retrieval& retrieval = measured.retrieval;
   retrieval.choices = 8;
@@ -146,15 +163,22 @@ TrustReport trusted() {
   retrieval.length = 512;
   for (const std::int64_t length : {64, 128, 256, 512}) {
     for (const std::int64_t distance : {length / 8, length / 2})
-      retrieval.cells.push_back({.length = length, .distance = distance, .source = length - distance, .trials = 8,
-                                 .right = 7, .rate = about(0.875), .holds = Judgement::holds});
+      retrieval.cells.push_back({.length = length,
+                                 .distance = distance,
+                                 .source = length - distance,
+                                 .trials = 8,
+                                 .right = 7,
+                                 .rate = about(0.875),
+                                 .holds = Judgement::holds});
   }
-  measured.shift = {.holds = Judgement::holds, .text = "", .tokens = 64, .bound = 1e-6, .points = {{16, 1e-7}}};
+  measured.shift = {
+      .holds = Judgement::holds, .text = "", .tokens = 64, .bound = 1e-6, .points = {{16, 1e-7}}};
   ScalingTrust scaling;
   scaling.method = "linear";
   scaling.factor = 8;
   scaling.takes_effect = true;
-  scaling.points = {{.length = 128, .inside = true, .documents = 24, .loss = 2, .scaled = 2.4, .harmful = true}};
+  scaling.points = {
+      {.length = 128, .inside = true, .documents = 24, .loss = 2, .scaled = 2.4, .harmful = true}};
   measured.scaling = scaling;
   report.measured = measured;
   report.verdict = {TrustWord::worse, 512, "retrieval", "trusted to 512 (retrieval), declared 4096"};
@@ -172,15 +196,19 @@ CompareReport compared() {
   turned.layers = {0};
   turned.pairs = {20, 21, 22};
   turned.message = "hf turns pairs 20 to 22 faster than vllm";
-  turned.at_distance = {.position = 4095, .index = 20, .radians = 3.5, .difference = 1.9, .magnitude = 1};
+  turned.at_distance = Gap{.position = 4095, .index = 20, .radians = 3.5, .difference = 1.9, .magnitude = 1};
   turned.first_bf16 = 12;
   turned.first_f32 = 1;
   turned.evidence = {{"vllm", "truncates", "rotary.py", true}};
   pair.differences = {turned};
   pair.notes = {"depends on the capacity"};
   report.pairs = {pair};
-  report.effect = CompareEffect{.text = "bundled", .of = "logits", .rows = 1, .tokens = 300,
-                                .pairs = {{.a = "hf", .b = "vllm", .tokens = 300, .largest = 1.5, .kl = 0.01}}};
+  report.effect =
+      CompareEffect{.text = "bundled",
+                    .of = "logits",
+                    .rows = 1,
+                    .tokens = 300,
+                    .pairs = {{.a = "hf", .b = "vllm", .tokens = 300, .largest = 1.5, .kl = 0.01}}};
   return report;
 }
 
@@ -192,10 +220,11 @@ TEST(ReportHtml, ShowsLengthsLossAndCopies) {
   const std::string page = report_html(report);
   const Element root = parsed(page);
   EXPECT_EQ(root.all("figure").size(), 5U);  // lengths, loss, rise, copies, schedule
-  for (const char* const text :
-       {"trusted to 512 (retrieval), declared 4096", "4,096 (max_position_embeddings: a field, no proof)",
-        "1,024 (within 0.02 nats, 24 documents, 95 %)", "7/8", "without end", "Left out: 4096 tokens: no time",
-        "not measured: no time", "norms fall at row 400", "angles-out-of-range: pair 7 leaves at 2048"})
+  for (const char* const text : {"trusted to 512 (retrieval), declared 4096",
+                                 "<td>4,096 (max_position_embeddings: a field, no proof)</td>",
+                                 "<td>1,024 (within 0.02 nats, 24 documents, 95 %)</td>", "7/8",
+                                 "without end", "Left out: 4096 tokens: no time", "not measured: no time",
+                                 "norms fall at row 400", "angles-out-of-range: pair 7 leaves at 2048"})
     EXPECT_THAT(page, HasSubstr(text));
   EXPECT_EQ(report_verdicts(report).at(0).part, "trust");
 }
@@ -331,8 +360,8 @@ TEST(ReportHtml, EscapesWhatOthersWrote) {
   const std::string hostile = "<script>alert(\"1\")</script>&amp;'\x01\xFF\xC3(";
   Facts facts = turning(1);
   facts.model.family = facts.positions[0].mechanism = facts.limits.lengths.configured_key = hostile;
-  facts.positions[0].parameters = {{hostile, hostile, hostile}};
-  facts.notes = {{hostile, hostile}};
+  facts.positions[0].parameters = {Parameter{hostile, hostile, hostile}};
+  facts.notes = {Note{hostile, hostile}};
   CheckReport check = found(1);
   Finding& finding = check.findings.front();
   finding.message = finding.next = finding.where.tensor = finding.where.file = hostile;
@@ -343,7 +372,8 @@ TEST(ReportHtml, EscapesWhatOthersWrote) {
   const std::string page = report_html(
       {.title = hostile, .model = hostile, .command_line = hostile, .facts = &facts, .check = &check});
   EXPECT_THAT(page, Not(HasSubstr("<script")));
-  EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;amp;&#39;?\xEF\xBF\xBD"));
+  EXPECT_THAT(page,
+              HasSubstr("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&amp;amp;&#39;?\xEF\xBF\xBD"));
   const Element root = parsed(page);
   EXPECT_THAT(root.all("h1").front()->text, HasSubstr("<script>alert(\"1\")"));
 }
@@ -353,12 +383,12 @@ TEST(ReportHtml, HoldsWhatWasFound) {
   const CheckReport check = found(3);
   const std::string page = page_of(&facts, &check);
   for (const char* const text :
-       {"theta 10000 where 500000 is due", "20 of 64 pairs", "131,072", "Skipped for want of evidence", "as planned",
-        "1,750,000 times what rounding explains", "within rounding", "window of 1,024 tokens", "runs/a.safetensors"})
+       {"theta 10000 where 500000 is due", "20 of 64 pairs", "131,072", "Skipped for want of evidence",
+        "as planned", "1,750,000 times what rounding explains", "within rounding", "window of 1,024 tokens",
+        "runs/a.safetensors"})
     EXPECT_THAT(page, HasSubstr(text));
   EXPECT_THAT(page, Not(HasSubstr("found by counting")));  // no fit: nothing to draw
-  const std::vector<PartVerdict> verdicts =
-      report_verdicts({.model = "m", .facts = &facts, .check = &check});
+  const std::vector<PartVerdict> verdicts = report_verdicts({.model = "m", .facts = &facts, .check = &check});
   ASSERT_EQ(verdicts.size(), 2U);
   EXPECT_EQ(verdicts[0].part, "inspect");
   EXPECT_THAT(verdicts[1].text, HasSubstr("1 error, 1 warning, 1 note"));

@@ -26,6 +26,7 @@ Axis::Axis(Scale scale, const std::vector<double>& values) : scale_(scale) {
     if (!std::isfinite(value) || (scale == Scale::log && !(value > 0))) continue;
     low_ = any ? std::min(low_, value) : value;
     high_ = any ? std::max(high_, value) : value;
+    whole_ = whole_ && value == std::floor(value);
     any = true;
   }
   if (scale == Scale::log) {
@@ -75,7 +76,8 @@ std::vector<double> Axis::ticks(std::size_t most) const {
     }
     return all;
   }
-  const double step = round_step((high_ - low_) / static_cast<double>(most));
+  double step = round_step((high_ - low_) / static_cast<double>(most));
+  if (whole_) step = std::max(step, 1.0);
   for (double value = std::ceil(low_ / step) * step; value <= high_ + step * 1e-9; value += step)
     all.push_back(std::abs(value) < step * 1e-9 ? 0 : value);
   return all;

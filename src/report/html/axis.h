@@ -23,6 +23,7 @@ class Axis {
 
  private:
   Scale scale_;
+  bool whole_ = true;  ///< nothing lies between whole numbers
   double low_ = 0;
   double high_ = 1;
 };

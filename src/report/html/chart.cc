@@ -18,7 +18,7 @@ namespace {
 constexpr double kHeight = 220;       // px of the area
 constexpr double kUnits = 1000;       // of a stretched path, across
 constexpr std::size_t kHovered = 80;  // points of a series that answer the pointer
-constexpr std::size_t kRows = 64;     // of a table made of series
+constexpr std::size_t kRows = 48;     // of a table made of series
 constexpr double kLine = 15;          // px, of text
 
 std::string_view class_of(Tone tone) {

@@ -11,8 +11,6 @@
 namespace locant::html {
 namespace {
 
-constexpr int kMostCharts = 40;  // of findings: the file stays small
-
 std::size_t count_of(const CheckReport& report, Severity severity) {
   return static_cast<std::size_t>(
       std::count_if(report.findings.begin(), report.findings.end(),
@@ -80,21 +78,21 @@ void write_check(Markup& page, const CheckReport& report) {
   const Inside section(page, "section", {{"id", "check"}, {"aria-labelledby", "check-title"}});
   page.element("h2", {{"id", "check-title"}}, "Faults looked for");
   page.element("p", {}, check_verdict(report).text);
-  int charts_left = kMostCharts;
+  Allowance allowance;
   for (const auto& [severity, heading] :
        {std::pair(Severity::error, "Errors"), std::pair(Severity::warning, "Warnings"),
         std::pair(Severity::note, "Notes")}) {
     if (count_of(report, severity) == 0) continue;
     page.element("h3", {}, heading);
     for (const Finding& finding : report.findings) {
-      if (finding.severity == severity) write_finding(page, finding, charts_left);
+      if (finding.severity == severity) write_finding(page, finding, allowance);
     }
   }
-  if (charts_left < 0)
+  if (allowance.left_out > 0)
     page.element("p", {{"class", "small"}},
                  fmt::format("{} charts of evidence are not drawn, for the size of this page; `locant check "
                              "--json` has their numbers.",
-                             -charts_left));
+                             allowance.left_out));
   page.element("h3", {}, "All other rules");
   write_lists(page, report);
 }

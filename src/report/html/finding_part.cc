@@ -13,7 +13,7 @@
 namespace locant::html {
 namespace {
 
-constexpr std::size_t kDrawn = 160;  // points of a curve on the page
+constexpr std::size_t kDrawn = 128;  // points of a curve on the page
 
 std::string parameters_text(const Hypothesis& hypothesis) {
   std::string text;
@@ -61,7 +61,7 @@ void draw_scale(Markup& page, const Axis& axis) {
                  tick_text(ticks[i]));
   }
   page.element("text", {{"class", "label middle"}, {"x", "50%"}, {"y", "34"}},
-               "share left unexplained, log scale; the stroke is what rounding explains");
+               "share left unexplained, log; stroke: rounding");
 }
 
 /// At most kDrawn of its points, the ends among them.
@@ -145,7 +145,7 @@ void write_hypotheses(Markup& page, const Finding& finding) {
   write_folded(page, "The numbers", table);
 }
 
-void write_finding(Markup& page, const Finding& finding, int& charts_left) {
+void write_finding(Markup& page, const Finding& finding, Allowance& allowance) {
   const std::string id = page.id("finding");
   const Inside article(page, "article", {{"aria-labelledby", id}});
   {
@@ -164,13 +164,26 @@ void write_finding(Markup& page, const Finding& finding, int& charts_left) {
     write_row(page, "rule", std::string(finding.rule->summary));
     write_row(page, "next", finding.next);
   }
-  write_hypotheses(page, finding);
+  if (--allowance.drawn_causes >= 0) {
+    write_hypotheses(page, finding);
+  } else if (!finding.hypotheses.empty()) {
+    const Hypothesis& best = finding.hypotheses.front();
+    page.element("p", {},
+                 fmt::format("Cause: {} (leaves {}, rounding explains {}).", best.cause,
+                             number_text(best.residual, 2), number_text(best.budget, 2)));
+  }
   bool first = true;
   for (const Curve& curve : finding.curves) {
-    if (curve.x.empty() || --charts_left < 0) continue;
+    if (curve.x.empty()) continue;
+    if (allowance.bytes == 0) {
+      ++allowance.left_out;
+      continue;
+    }
     if (first) page.element("h5", {}, "The evidence");
     first = false;
+    const std::size_t before = page.size();
     draw_curve(page, curve);
+    allowance.bytes -= std::min(allowance.bytes, page.size() - before);
   }
 }
 

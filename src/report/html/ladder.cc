@@ -22,10 +22,13 @@ std::string pixels(double value) {
 void draw_rung(Markup& page, const Rung& rung, const Axis& axis, double top) {
   page.element("text", {{"class", rung.strong ? "rung strong" : "rung"}, {"x", "0"}, {"y", pixels(top + 16)}},
                rung.name);
-  page.element(
-      "text",
-      {{"class", rung.value ? "value end" : "value end absent"}, {"x", "100%"}, {"y", pixels(top + 16)}},
-      rung.text);
+  {
+    const Inside value(
+        page, "text",
+        {{"class", rung.value ? "value end" : "value end absent"}, {"x", "100%"}, {"y", pixels(top + 16)}});
+    page.text(rung.text);
+    if (!rung.more.empty()) page.element("tspan", {{"class", "spare"}}, fmt::format(" ({})", rung.more));
+  }
   if (!rung.value) {
     page.empty("line", {{"class", "absent"},
                         {"x1", "0"},
@@ -50,8 +53,8 @@ void draw(Markup& page, const LadderChart& chart) {
   Table table{.caption = chart.title, .columns = {"length", chart.unit, "in words"}};
   for (const Rung& rung : chart.rungs) {
     if (rung.value) values.push_back(*rung.value);
-    table.rows.push_back(
-        {rung.name, rung.value && !rung.without_end ? number_text(*rung.value, 9) : "", rung.text});
+    table.rows.push_back({rung.name, rung.value && !rung.without_end ? number_text(*rung.value, 9) : "",
+                          rung.more.empty() ? rung.text : fmt::format("{} ({})", rung.text, rung.more)});
   }
   const Axis axis(Scale::log, values);
   const Inside figure(page, "figure");

@@ -13,7 +13,8 @@ namespace locant::html {
 struct Rung {
   std::string name{};
   std::optional<double> value{};  ///< none: not known, which `text` says
-  std::string text{};             ///< the value in words, and where it is from
+  std::string text{};             ///< the value in words
+  std::string more{};             ///< where it is from; narrow screens have it in the table alone
   bool without_end = false;       ///< the bar goes on
   bool strong = false;            ///< measured, or what counts
 };

@@ -29,7 +29,13 @@ void write_memory(Markup& page, const Facts& facts);
 
 [[nodiscard]] Verdict check_verdict(const CheckReport& report);
 void write_check(Markup& page, const CheckReport& report);
-void write_finding(Markup& page, const Finding& finding, int& charts_left);
+/// What findings may still take: a page with hundreds of them stays small.
+struct Allowance {
+  std::size_t bytes = 240'000;  ///< of charts
+  int drawn_causes = 60;        ///< findings whose causes are drawn; those of others are words
+  int left_out = 0;             ///< charts
+};
+void write_finding(Markup& page, const Finding& finding, Allowance& allowance);
 void write_hypotheses(Markup& page, const Finding& finding);
 
 [[nodiscard]] Verdict trust_verdict_of(const TrustReport& report);

@@ -15,7 +15,7 @@ namespace locant::html {
 namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
-constexpr std::size_t kMostCharts = 12;  // distinct plans that are drawn
+constexpr std::size_t kMostCharts = 8;  // distinct plans that are drawn
 
 /// Wavelengths of the ladder of the same theta without a schedule; empty where the entry's own is that.
 std::vector<double> plain_ladder(const PositionFacts& entry, const Rotation& rotation) {

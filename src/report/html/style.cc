@@ -20,7 +20,8 @@ std::string_view style_sheet() noexcept {
 html { scroll-padding-top: 1rem; -webkit-text-size-adjust: 100%; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }
-body, td, th, dd, li { overflow-wrap: anywhere; }
+body, dd, li { overflow-wrap: anywhere; }
+th, td { overflow-wrap: break-word; }
 header, nav, main, footer { max-width: 62rem; margin: 0 auto; padding: 0 1.25rem; }
 header { padding-top: 2rem; }
 main { padding-bottom: 3rem; }
@@ -65,7 +66,7 @@ th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.9rem 0.3rem 0;
   unicode-bidi: isolate; min-width: 3.4rem; max-width: 24rem; }
 thead th { border-bottom: 1px solid var(--edge); color: var(--soft); font-weight: 600; }
 tbody th { font-weight: 500; }
-td.n { text-align: right; white-space: nowrap; overflow-wrap: normal; }
+td.n { text-align: right; white-space: nowrap; }
 details { margin: 0.5rem 0; }
 summary { cursor: pointer; color: var(--link); width: fit-content; }
 details.numbers summary { font-size: 0.875rem; }
@@ -116,7 +117,7 @@ footer { border-top: 1px solid var(--edge); padding-top: 1rem; padding-bottom: 2
     --note: #1c4f96; --note-bg: #ffffff; --fine: #17632f; --fine-bg: #ffffff; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   body { font-size: 10.5pt; } header, nav, main, footer { max-width: none; padding-left: 0; padding-right: 0; }
-  nav, .skip, details.numbers { display: none; } .scroll { overflow: visible; }
+  nav, .skip, details.numbers { display: none; } .scroll { overflow: visible; } td { overflow-wrap: anywhere; }
   figure, tr, .verdicts li { break-inside: avoid; } h2, h3, h4, h5, figcaption { break-after: avoid; }
   a { text-decoration: none; } @page { margin: 16mm 14mm; } }
 )css";

@@ -19,22 +19,30 @@ Rung rung_of(std::string name, const std::optional<std::int64_t>& tokens, std::s
   return rung;
 }
 
-std::string stated_text(const StatedLength& length) {
-  if (!length.tokens) return "nothing states it";
-  std::string text = whole_text(*length.tokens);
+std::string basis_text(const StatedLength& length) {
   switch (length.source) {
     case LengthSource::none:
-      return text;
+      return "";
     case LengthSource::field:
-      return text + fmt::format(" ({}: a field, no proof)", length.basis);
+      return fmt::format("{}: a field, no proof", length.basis);
     case LengthSource::user:
-      return text + fmt::format(" ({}: given)", length.basis);
+      return fmt::format("{}: given", length.basis);
     case LengthSource::weights:
-      return text + " (rows that learned)";
+      return "rows that learned";
     case LengthSource::assumed:
-      return text + " (assumed: the declared length)";
+      return "assumed: the declared length";
   }
-  return text;
+  return "";
+}
+
+Rung stated_rung(std::string name, const StatedLength& length) {
+  Rung rung = rung_of(std::move(name), length.tokens, whole_text(length.tokens, "nothing states it"));
+  if (length.tokens) rung.more = basis_text(length);
+  return rung;
+}
+
+std::string stated_text(const StatedLength& length) {
+  return length.tokens ? basis_text(length) : "nothing states it";
 }
 
 void add_angles(LadderChart& chart, const StaticTrust& facts) {
@@ -44,22 +52,20 @@ void add_angles(LadderChart& chart, const StaticTrust& facts) {
     if (!rotation.first_position) continue;
     if (first == nullptr || *rotation.first_position < *first->first_position) first = &rotation;
   }
-  if (first == nullptr) {
-    chart.rungs.push_back(rung_of("angles in range", facts.to,
-                                  fmt::format("up to {}, as far as was asked", whole_text(facts.to))));
-    return;
-  }
-  chart.rungs.push_back(rung_of("angles in range", first->first_position,
-                                fmt::format("{}: pair {} leaves first", whole_text(*first->first_position),
-                                            first->first_pair.value_or(0))));
+  Rung rung = first == nullptr
+                  ? rung_of("angles in range", facts.to, whole_text(facts.to))
+                  : rung_of("angles in range", first->first_position, whole_text(*first->first_position));
+  rung.more = first == nullptr ? "as far as was asked"
+                               : fmt::format("pair {} leaves first", first->first_pair.value_or(0));
+  chart.rungs.push_back(std::move(rung));
 }
 
 /// A length that was to be measured, or the word for why there is none.
 Rung measured_rung(std::string name, const std::optional<std::int64_t>& length, const std::string& criterion,
                    const std::string& none) {
-  Rung rung = rung_of(std::move(name), length,
-                      length ? fmt::format("{} ({})", whole_text(*length), criterion) : none);
+  Rung rung = rung_of(std::move(name), length, whole_text(length, none));
   rung.strong = true;
+  if (length) rung.more = criterion;
   return rung;
 }
 
@@ -89,8 +95,8 @@ void draw_lengths(Markup& page, const TrustReport& report) {
   chart.title = "The lengths of this model";
   chart.description = "Bars in the strong colour were measured; the others are stated or computed.";
   chart.unit = "tokens";
-  chart.rungs.push_back(rung_of("declared", facts.declared.tokens, stated_text(facts.declared)));
-  chart.rungs.push_back(rung_of("trained", facts.trained.tokens, stated_text(facts.trained)));
+  chart.rungs.push_back(stated_rung("declared", facts.declared));
+  chart.rungs.push_back(stated_rung("trained", facts.trained));
   if (facts.hard) chart.rungs.push_back(rung_of("rows of tables", facts.hard, whole_text(*facts.hard)));
   for (const TableTrust& table : facts.tables)
     chart.rungs.push_back(rung_of("rows that learned", table.learned, whole_text(table.learned)));
