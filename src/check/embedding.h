@@ -14,13 +14,13 @@
 
 namespace locant::check_room {
 
-struct Likeness {
+struct FactorFit {
   double factor = 0;    ///< least-squares factor on the rows
   double residual = 1;  ///< relative root mean square that it leaves
 };
 
 /// Of y against factor * x, by the sums of x x, x y and y y; no likeness where one of them is all zero.
-[[nodiscard]] Likeness likeness_from(double xx, double xy, double yy);
+[[nodiscard]] FactorFit likeness_from(double xx, double xy, double yy);
 
 /// One number of each token of content, row after row, where `due` is to be.
 template <class Of>

@@ -14,7 +14,7 @@ namespace {
 namespace names = trace_names;
 
 /// How well tokens [n, width] are factor * rows of ids + shift.
-Likeness likeness(const Values& tokens, const Pass& pass, const Matrix& table, std::int64_t shift) {
+FactorFit likeness(const Values& tokens, const Pass& pass, const Matrix& table, std::int64_t shift) {
   double xx = 0;
   double xy = 0;
   double yy = 0;
@@ -69,7 +69,7 @@ struct Sum {
   const Values* types = nullptr;
 
   /// The factor on the row of token n where positions enter `times` times.
-  [[nodiscard]] Likeness of(std::size_t n, double times) const {
+  [[nodiscard]] FactorFit of(std::size_t n, double times) const {
     const auto width = static_cast<std::size_t>(out.extent(2));
     double xx = 0;
     double xy = 0;
@@ -114,10 +114,10 @@ class EmbeddingRules {
     // weights may be stored wider or narrower than the run was
     const double allowed =
         4 * std::max(unit_roundoff(trace.dtype), unit_roundoff(table.stored().tensor.dtype));
-    const Likeness own = likeness(*tokens, pass, table, 0);
+    const FactorFit own = likeness(*tokens, pass, table, 0);
     if (own.residual <= allowed) return;
     for (const std::int64_t shift : {1, -1, 2, -2, 3, -3, 4, -4}) {
-      const Likeness shifted = likeness(*tokens, pass, table, shift);
+      const FactorFit shifted = likeness(*tokens, pass, table, shift);
       if (shifted.residual > allowed) continue;
       Finding finding;
       finding.where = place_of(trace, pass, names::kEmbedTokens);
@@ -134,7 +134,7 @@ class EmbeddingRules {
     }
     for (const Matrix& other : matrices_of(evidence_, tokens->extent(2), table.rows())) {
       if (other.name() == table.name()) continue;
-      const Likeness like = likeness(*tokens, pass, other, 0);
+      const FactorFit like = likeness(*tokens, pass, other, 0);
       if (like.residual > allowed) continue;
       Finding finding;
       finding.where = place_of(trace, pass, names::kEmbedTokens);

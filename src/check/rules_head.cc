@@ -63,7 +63,7 @@ class Head {
     if (!content_is_finite(pass, logits)) return;  // E113 says where that begins
     const double unit = std::max(unit_roundoff(trace.dtype), unit_roundoff(head.stored().tensor.dtype) / 4);
     const double allowed = 32 * unit;
-    const Likeness own = head_likeness(pass, *hidden, logits, head, spec.softcap);
+    const FactorFit own = head_likeness(pass, *hidden, logits, head, spec.softcap);
     if (own.residual <= allowed) {
       if (std::abs(own.factor - spec.scale) <= allowed * spec.scale) return;
       Finding finding;
@@ -78,12 +78,12 @@ class Head {
       if (spec.softcap == 0)
         finding.curves = {head_curve(pass, *hidden, logits, head,
                                      {.name = "The factor on the head's product", .y_label = "times"},
-                                     spec.scale, [](const Likeness& like) { return like.factor; })};
+                                     spec.scale, [](const FactorFit& like) { return like.factor; })};
       book_.add("E109", std::move(finding));
       return;
     }
     if (spec.softcap > 0) {
-      const Likeness bare = head_likeness(pass, *hidden, logits, head, 0);
+      const FactorFit bare = head_likeness(pass, *hidden, logits, head, 0);
       if (bare.residual <= allowed) {
         Finding finding;
         finding.where = place_of(trace, pass, names::kLogits);
@@ -97,7 +97,7 @@ class Head {
     }
     for (const Matrix& other : matrices_of(evidence_, hidden->extent(2), vocab)) {
       if (other.name() == head.name()) continue;
-      const Likeness like = head_likeness(pass, *hidden, logits, other, spec.softcap);
+      const FactorFit like = head_likeness(pass, *hidden, logits, other, spec.softcap);
       if (like.residual > allowed) continue;
       Finding finding;
       finding.where = place_of(trace, pass, names::kLogits);
@@ -165,19 +165,19 @@ class Head {
     return head_curve(pass, hidden, logits, head,
                       {.name = fmt::format("What {} times final_norm.out leaves of the logits", head.name()),
                        .y_label = "share left (due: what rounding leaves)"},
-                      allowed, [](const Likeness& like) { return like.residual; });
+                      allowed, [](const FactorFit& like) { return like.residual; });
   }
 
-  static Likeness head_likeness(const Pass& pass, const Values& hidden, const Values& logits,
-                                const Matrix& head, double softcap) {
+  static FactorFit head_likeness(const Pass& pass, const Values& hidden, const Values& logits,
+                                 const Matrix& head, double softcap) {
     std::vector<std::pair<std::size_t, std::size_t>> places = judged(pass, logits);
     if (places.size() > kPlaces) places.resize(kPlaces);
     return head_likeness(places, hidden, logits, head, softcap);
   }
 
-  static Likeness head_likeness(const std::vector<std::pair<std::size_t, std::size_t>>& places,
-                                const Values& hidden, const Values& logits, const Matrix& head,
-                                double softcap) {
+  static FactorFit head_likeness(const std::vector<std::pair<std::size_t, std::size_t>>& places,
+                                 const Values& hidden, const Values& logits, const Matrix& head,
+                                 double softcap) {
     const std::int64_t vocab = logits.extent(2);
     const std::int64_t step = std::max<std::int64_t>(1, vocab / 128);
     const auto width = static_cast<std::size_t>(head.columns());

@@ -174,7 +174,7 @@ class PositionRows {
       }
     }
     for (const Form& form : forms) {
-      const std::optional<Likeness> like = likeness_at_due(trace, pass, added, form.embedding);
+      const std::optional<FactorFit> like = likeness_at_due(trace, pass, added, form.embedding);
       if (!like || like->residual > allowed) continue;
       const bool plain = std::abs(like->factor - 1) <= allowed;
       if (form.text.empty() && plain) continue;
@@ -193,8 +193,8 @@ class PositionRows {
     return std::nullopt;
   }
 
-  std::optional<Likeness> likeness_at_due(const Trace& trace, const Pass& pass, const Values& added,
-                                          const PositionEmbedding& embedding) const {
+  std::optional<FactorFit> likeness_at_due(const Trace& trace, const Pass& pass, const Values& added,
+                                           const PositionEmbedding& embedding) const {
     const auto width = static_cast<std::size_t>(embedding.width);
     double xx = 0;
     double xy = 0;
