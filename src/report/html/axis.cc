@@ -60,7 +60,7 @@ std::vector<double> Axis::ticks(std::size_t most) const {
     const double decades = std::log10(high_ / low_);
     std::vector<double> within{1};
     if (decades < 2) within = {1, 2, 5};
-    if (decades < 0.5) within = {1, 1.5, 2, 3, 4, 5, 6, 8};
+    if (decades < 1) within = {1, 1.5, 2, 3, 4, 5, 6, 8};
     const double step = std::max(1.0, std::ceil(decades / static_cast<double>(most)));
     const double first = std::floor(std::log10(low_) / step) * step;
     for (double power = first; power <= std::log10(high_) + 1e-9; power += step) {

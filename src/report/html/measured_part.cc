@@ -64,7 +64,7 @@ void draw_loss(Markup& page, const LossCurve& loss, const StaticTrust& facts) {
   Chart chart;
   chart.title = "Loss by tokens fed";
   chart.description =
-      fmt::format("The same {} targets of {} documents, predicted with more and more before them. {}",
+      fmt::format("The same {} targets of {} documents, predicted with more and more before them; {}.",
                   whole_text(loss.targets), loss.documents, loss.control_text);
   chart.x_label = "tokens fed, log scale";
   chart.y_label = "nats a token";
