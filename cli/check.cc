@@ -9,10 +9,12 @@
 #include "cli/answer.h"
 #include "cli/check_text.h"
 #include "cli/commands.h"
+#include "cli/html_page.h"
 #include "cli/models.h"
 #include "cli/prompts.h"
 #include "cli/stream.h"
 #include "locant/check.h"
+#include "locant/facts.h"
 #include "locant/formats.h"
 #include "locant/model.h"
 #include "locant/report.h"
@@ -107,6 +109,7 @@ struct CheckFlags {
   std::string write_baseline;
   std::string fail_on = "error";
   std::string format = "text";
+  std::string html;
   bool live = false;
   bool hash = false;
 };
@@ -134,6 +137,7 @@ CheckFlags parse(Args args, CheckQuery& query) {
   arguments.value("--write-baseline", flags.write_baseline, "write the findings there as known");
   arguments.value("--fail-on", flags.fail_on, "exit 1 from this severity on: note, warning or error (error)");
   arguments.value("--format", flags.format, "text, json, sarif or junit (text)");
+  add_html(arguments, flags.html);
   arguments.flag("--hash", flags.hash, "fingerprint whole weights and traces, not only their headers");
   arguments.add_common(flags.common);
   arguments.parse(args);
@@ -156,16 +160,16 @@ CheckFlags parse(Args args, CheckQuery& query) {
   return flags;
 }
 
-/// A model's spec and where its weights lie.
-struct ModelFiles {
-  ModelSpec spec;
-  std::string weights;
-};
-
-ModelFiles read_model(const std::string& path) {
-  ModelFiles files{.spec = read_model_spec(path), .weights = {}};
-  files.weights = weights_beside(path, files.spec);
-  return files;
+/// The page of --html: with a model its facts, too.
+void write_page(const HtmlPage& page, const CheckReport& report, const std::string& model,
+                const std::string& recipe, Host& host) {
+  HtmlReport html;
+  html.model = model;
+  html.check = &report;
+  std::optional<Facts> facts;
+  if (!model.empty()) facts = page_facts(model, recipe);
+  if (facts) html.facts = &*facts;
+  (void)page.write(html, host);
 }
 
 }  // namespace
@@ -174,31 +178,33 @@ int check_command(Args args, Host& host) {
   CheckQuery query;
   const CheckFlags flags = parse(args, query);
   Answer answer(host, flags.common);
+  const HtmlPage page(flags.html, flags.common, "check", args);
   Progress progress(host, flags.common);
   query.progress = [&](std::string_view doing) { progress.show(fmt::format("checking: {}", doing)); };
 
+  std::string model_path;
   ModelFiles model;
   ModelFiles other;
   const int threads = threads_of("check", flags.common);
   std::optional<ThreadPool> pool;
   std::unique_ptr<Runtime> runtime;  // goes before the pool that it works on
   if (!flags.model.empty()) {
-    const std::string path = find_model_file(flags.model, host);
-    model = read_model(path);
+    model_path = find_model_file(flags.model, host);
+    model = read_model_files(model_path);
     query.spec = &model.spec;
     query.weights = model.weights;
     if (flags.live) {
       progress.show("loading");
       if (flags.runtime == "locant") {
-        runtime = Model::load(path, {.recipe = query.recipe}, pool.emplace(threads));
+        runtime = Model::load(model_path, {.recipe = query.recipe}, pool.emplace(threads));
       } else {
-        runtime = host.open_runtime(flags.runtime, path);
+        runtime = host.open_runtime(flags.runtime, model_path);
       }
       query.runtime = runtime.get();
     }
   }
   if (!flags.against.empty()) {
-    other = read_model(find_model_file(flags.against, host));
+    other = read_model_files(find_model_file(flags.against, host));
     query.against = &other.spec;
     query.against_weights = other.weights;
   }
@@ -226,6 +232,7 @@ int check_command(Args args, Host& host) {
     write_check_text(report, answer);
   }
   answer.finish();
+  if (page.asked()) write_page(page, report, model_path, query.recipe, host);
   return std::any_of(report.findings.begin(), report.findings.end(),
                      [&](const Finding& finding) { return finding.severity >= least; })
              ? 1

@@ -25,13 +25,15 @@ constexpr int kDone = 0;
 constexpr int kBadInput = 2;
 constexpr int kBug = 3;
 
-constexpr std::array<Command, 9> kCommands{{
+constexpr std::array<Command, 11> kCommands{{
     {"run", "run a model: text or ids -> logits, next tokens, continuation", run_command},
     {"inspect", "state the facts of a model: embedding, positions, head, limits", inspect_command},
     {"check", "find a position or embedding fault and name it", check_command},
+    {"trust", "how far a model's positions can be trusted, by facts and by measuring", trust_command},
+    {"compare", "say where two readings of a model, or two models, differ", compare_command},
     {"trace", "record a run's tensors, of Locant or of another runtime", trace_command},
     {"diff", "compare two traces and name where they part", diff_command},
-    {"compare", "say where two readings of a model, or two models, differ", compare_command},
+    {"report", "put all that is known of a model on one HTML page", report_command},
     {"list", "list mechanisms, families, recipes and rules", list_command},
     {"explain", "print the page of a mechanism or a recipe", explain_command},
     {"help", "print the page of a command", help_command},
@@ -45,7 +47,8 @@ void choose_target(Host& host) {
 int dispatch(Args args, Host& host) {
   choose_target(host);
   if (args.empty())
-    throw UsageError("give a command: run, inspect, check, trace, diff, compare, list, explain or help");
+    throw UsageError(
+        "give a command: run, inspect, check, trust, compare, trace, diff, report, list, explain or help");
   const std::string& first = args.front();
   if (first == "-h" || first == "--help") throw HelpAsked{overview()};
   if (first == "--version") return version_command(args.subspan(1), host);

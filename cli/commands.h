@@ -25,9 +25,11 @@ struct Command {
 int run_command(Args args, Host& host);
 int inspect_command(Args args, Host& host);
 int check_command(Args args, Host& host);
+int trust_command(Args args, Host& host);
 int trace_command(Args args, Host& host);
 int diff_command(Args args, Host& host);
 int compare_command(Args args, Host& host);
+int report_command(Args args, Host& host);
 int list_command(Args args, Host& host);
 int explain_command(Args args, Host& host);
 int help_command(Args args, Host& host);

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/compare_effect.h"
 #include "cli/compare_report.h"
+#include "cli/html_page.h"
 #include "cli/models.h"
 #include "cli/prompts.h"
 #include "locant/formats.h"
@@ -26,6 +27,7 @@ struct CompareFlags {
   CommonFlags common;
   std::string model;
   std::string other;
+  std::string html;
   std::vector<std::string> recipes;
   std::string recipe;
   CompareQuery query;
@@ -112,6 +114,7 @@ CompareFlags parse(Args args) {
       ->type_name("F");
   arguments.values("--ids", flags.ids, "token ids to run, 1,2,3; again for more rows")->type_name("IDS");
   arguments.flag("--static", flags.only_static, "config and headers alone: nothing is run");
+  add_html(arguments, flags.html);
   arguments.add_common(flags.common);
   arguments.parse(args);
   if (named->count() > 0) {
@@ -262,11 +265,7 @@ bool values_differ(const CompareReport& report) {
                      [](const LogitChange& one) { return !(one.largest_relative <= kHalfStepOfBf16); });
 }
 
-}  // namespace
-
-int compare_command(Args args, Host& host) {
-  const CompareFlags flags = parse(args);
-  Answer answer(host, flags.common);
+CompareReport report_of(const CompareFlags& flags, Host& host) {
   Progress progress(host, flags.common);
   const Opened a = open(flags.model, host);
   const Opened b = flags.other.empty() ? a : open(flags.other, host);
@@ -289,16 +288,42 @@ int compare_command(Args args, Host& host) {
   compare_sides(sides, flags.query, progress, report);
   report.effect = effect_of(flags, a, b, report, host, progress);
   progress.clear();
+  return report;
+}
+
+}  // namespace
+
+CompareReport compare_report(Args args, Host& host) {
+  return report_of(parse(args), host);
+}
+
+bool sides_differ(const CompareReport& report) {
+  const bool found = std::any_of(report.pairs.begin(), report.pairs.end(), [&](const Comparison& pair) {
+    return pair.a == report.sides.front() && differs(pair);
+  });
+  return found || values_differ(report);
+}
+
+int compare_command(Args args, Host& host) {
+  const CompareFlags flags = parse(args);
+  Answer answer(host, flags.common);
+  const HtmlPage page(flags.html, flags.common, "compare", args);
+  const CompareReport report = report_of(flags, host);
   if (flags.common.json) {
     answer.write_json(compare_report_json(report));
   } else {
     write_compare_text(report, answer);
   }
   answer.finish();
-  const bool found = std::any_of(report.pairs.begin(), report.pairs.end(), [&](const Comparison& pair) {
-    return pair.a == report.sides.front() && differs(pair);
-  });
-  return found || values_differ(report) ? 1 : 0;
+  if (page.asked()) {
+    const std::vector<std::optional<Facts>> sides = page_facts(report);
+    HtmlReport html;
+    html.model = report.model;
+    html.facts = sides.front() ? &*sides.front() : nullptr;
+    html.compare = {page_part(report, sides)};
+    (void)page.write(html, host);
+  }
+  return sides_differ(report) ? 1 : 0;
 }
 
 }  // namespace locant::cli

@@ -33,7 +33,8 @@ std::string overview() {
 int help_command(Args args, Host& host) {
   Arguments arguments("help", "Prints the page of a command.", {"locant help", "locant help run"});
   std::string name;
-  arguments.positional("COMMAND", name, "run, inspect, check, trace, diff, compare, list, explain or help");
+  arguments.positional("COMMAND", name,
+                       "run, inspect, check, trust, compare, trace, diff, report, list, explain or help");
   arguments.parse(args);
   if (!name.empty()) {
     const std::array<std::string, 1> ask{"--help"};

@@ -4,6 +4,7 @@
 
 #include "cli/answer.h"
 #include "cli/commands.h"
+#include "cli/html_page.h"
 #include "cli/inspect_report.h"
 #include "cli/models.h"
 #include "cli/stream.h"
@@ -16,6 +17,7 @@ int inspect_command(Args args, Host& host) {
   std::string model;
   std::string distance;
   std::string capacity;
+  std::string html;
   FactsQuery query;
   Arguments arguments("inspect",
                       "States the facts of a model: embedding, positions, attention, head and limits.",
@@ -28,6 +30,7 @@ int inspect_command(Args args, Host& host) {
       arguments.value("--capacity", capacity, "the plan of a runtime that was opened for N tokens");
   arguments.value("--recipe", query.recipe,
                   "whose meaning the config is read under (hf; llama.cpp for .gguf)");
+  add_html(arguments, html);
   arguments.add_common(common);
   arguments.parse(args);
   if (model.empty())
@@ -37,6 +40,7 @@ int inspect_command(Args args, Host& host) {
   if (!query.recipe.empty()) (void)find_recipe(query.recipe);
 
   Answer answer(host, common);
+  const HtmlPage page(html, common, "inspect", args);
   const std::string path = find_model_file(model, host);
   const ModelSpec spec = read_model_spec(path);
   query.weights = weights_beside(path, spec);
@@ -47,6 +51,10 @@ int inspect_command(Args args, Host& host) {
     write_inspect_text(facts, answer);
   }
   answer.finish();
+  HtmlReport report;
+  report.model = path;
+  report.facts = &facts;
+  if (page.asked()) (void)page.write(report, host);
   return 0;
 }
 

@@ -104,4 +104,10 @@ std::string weights_beside(const std::string& path, const ModelSpec& spec) {
   return fs::is_directory(path, error) || spec.format == "gguf" ? path : std::string();
 }
 
+ModelFiles read_model_files(const std::string& path) {
+  ModelFiles files{.spec = read_model_spec(path), .weights = {}};
+  files.weights = weights_beside(path, files.spec);
+  return files;
+}
+
 }  // namespace locant::cli

@@ -22,6 +22,13 @@ namespace locant::cli {
 /// Where the weights of a model lie that was read at `path`; "" for a bare config.
 [[nodiscard]] std::string weights_beside(const std::string& path, const ModelSpec& spec);
 
+/// What the files at a model's path say and where its weights lie: read_model_spec() and weights_beside().
+struct ModelFiles {
+  ModelSpec spec;
+  std::string weights;
+};
+[[nodiscard]] ModelFiles read_model_files(const std::string& path);
+
 /// The directory that the tokenizer of a model lies in.
 [[nodiscard]] std::string directory_of(const std::string& model_path);
 

@@ -37,9 +37,9 @@ function(locant_require name kind what apt dnf brew)
   target_link_libraries(locant_dep_${name} INTERFACE ${link})
 endfunction()
 
-# locant_room(NAME deps...): src/NAME/*.cc as an object library.
+# locant_room(NAME deps...): src/NAME/*.cc and src/NAME/*/*.cc as an object library.
 function(locant_room name)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc ${PROJECT_SOURCE_DIR}/src/${name}/*/*.cc)
   if(NOT sources)
     return()
   endif()

@@ -153,10 +153,11 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "sinusoidal": _sinusoidal,
 }
 
-# What a family was mostly published in; two and two, so that a reader meets both.
+# What a family was mostly published in; the four plain models two and two, so that a reader meets both.
 STORED_AS: dict[str, torch.dtype] = {
     "rope": torch.bfloat16,
     "learned": torch.float16,
     "alibi": torch.bfloat16,
     "sinusoidal": torch.float16,
+    "rope-yarn": torch.bfloat16,
 }

@@ -52,6 +52,19 @@ struct Hypothesis {
   double budget = 0;    ///< what rounding alone explains, in the same measure
 };
 
+/// Numbers that a finding rests on, over tokens, pairs, heads or rows: what was due and what is there. No
+/// more than kMostPoints, evenly taken, the ends among them.
+struct Curve {
+  static constexpr std::size_t kMostPoints = 512;
+
+  std::string name{};              ///< "position of each token in q of layer 3"
+  std::string x_label{};           ///< "token of row 1"
+  std::string y_label{};           ///< with its unit: "position", "radians"
+  std::vector<double> x{};         ///< ascending
+  std::vector<double> expected{};  ///< as many, NaN where nothing is due; or empty
+  std::vector<double> observed{};  ///< as many, NaN where nothing is told; or empty
+};
+
 struct Finding {
   const Rule* rule = nullptr;
   Severity severity = Severity::error;
@@ -61,6 +74,7 @@ struct Finding {
   Fact observed{};
   std::vector<Hypothesis> hypotheses{};  ///< best first
   std::string next{};                    ///< what to look at or record
+  std::vector<Curve> curves{};           ///< the evidence to be drawn, may be empty
 };
 
 struct EvidenceItem {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A check's report in the forms that people and other programs read.
+// What was found out in the forms that people and other programs read.
 #pragma once
 
 #include <string>
@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "locant/check.h"
+#include "locant/compare.h"
+#include "locant/facts.h"
+#include "locant/trust.h"
 
 namespace locant {
 
@@ -26,8 +29,42 @@ namespace locant {
 /// skipped.
 [[nodiscard]] std::string report_junit(const CheckReport& report, Severity fail_on = Severity::error);
 
+/// A comparison on a page.
+struct ComparePart {
+  const CompareReport* report = nullptr;
+  std::vector<const Facts*>
+      sides{};  ///< of report->sides, for the drawing of their pairs; null or absent = not drawn
+};
+
+/// What one page shows; a part that is null is left out. All of it must outlive the call.
+struct HtmlReport {
+  std::string title{};         ///< empty = the last name of the model's path
+  std::string model{};         ///< path, as given
+  std::string command_line{};  ///< empty = not stated
+  std::string made{};          ///< date, empty = not stated
+  const Facts* facts = nullptr;
+  const CheckReport* check = nullptr;
+  const TrustReport* trust = nullptr;
+  std::vector<ComparePart> compare{};  ///< one of recipes, one of two models
+};
+/// One HTML file in UTF-8 that loads nothing and runs nothing: text, tables and drawn evidence, below 1 MB
+/// for 128 layers and 200 findings. It is well-formed XML, too. Bytes of strings that are no UTF-8 are
+/// replaced.
+[[nodiscard]] std::string report_html(const HtmlReport& report);
+
+/// A part of that page, "inspect", "check", "trust", "recipes" or "models", and the sentence about it at the
+/// head.
+struct PartVerdict {
+  std::string part{};
+  std::string text{};
+};
+[[nodiscard]] std::vector<PartVerdict> report_verdicts(const HtmlReport& report);
+
 /// One JSON object with the keys of `locant diff --json`.
 [[nodiscard]] std::string diff_json(const TraceDiff& diff);
+
+/// One JSON object with the keys of `locant trust --json`.
+[[nodiscard]] std::string trust_json(const TrustReport& report);
 
 /// A finding that is known and accepted: its rule and its place in words, without the numbers.
 struct KnownFinding {

@@ -9,7 +9,9 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <map>
 
+#include "check/curves.h"
 #include "check/matrix.h"
 
 namespace locant::check_room {
@@ -105,6 +107,47 @@ Fit fit_of(const std::vector<BiasSample>& samples, const std::function<double(co
   fit.left = std::sqrt(std::max(0.0, bb - fit.factor * vb) / static_cast<double>(samples.size()));
   fit.size = std::sqrt(vv / static_cast<double>(samples.size()));
   return fit;
+}
+
+/// Bias by distance of the head that is furthest from the planned one, less each query's mean.
+Curve curve_of(const std::vector<BiasSample>& samples,
+               const std::function<double(const BiasSample&)>& planned, std::int64_t layer) {
+  struct Mean {
+    double due = 0;
+    double found = 0;
+    double count = 0;
+  };
+  std::map<std::int64_t, std::map<std::int64_t, Mean>> heads;  // head, then distance
+  std::map<std::int64_t, double> away;
+  for (std::size_t begin = 0; begin < samples.size();) {
+    std::size_t end = begin;
+    Mean mean;
+    while (end < samples.size() && samples[end].query == samples[begin].query &&
+           samples[end].head == samples[begin].head) {
+      mean.due += planned(samples[end]);
+      mean.found += samples[end].bias;
+      mean.count += 1;
+      ++end;
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      const double due = planned(samples[i]) - mean.due / mean.count;
+      const double found = samples[i].bias - mean.found / mean.count;
+      Mean& at = heads[samples[i].head][samples[i].distance];
+      at.due += due;
+      at.found += found;
+      at.count += 1;
+      away[samples[i].head] += (found - due) * (found - due);
+    }
+    begin = end;
+  }
+  const auto worst = std::max_element(away.begin(), away.end(),
+                                      [](const auto& a, const auto& b) { return a.second < b.second; });
+  Curve curve{.name = fmt::format("The bias of head {} in layer {} by distance", worst->first, layer),
+              .x_label = "key less query, tokens",
+              .y_label = "bias, less its query's mean"};
+  for (const auto& [distance, mean] : heads[worst->first])
+    add_point(curve, static_cast<double>(distance), mean.due / mean.count, mean.found / mean.count);
+  return curve;
 }
 
 class Candidates {
@@ -223,6 +266,7 @@ std::optional<BucketVerdict> judge_buckets(const Evidence& evidence, const Bias&
   asked = true;
   if (due.left <= noise && std::abs(due.factor - 1) * due.size <= noise) return std::nullopt;
   BucketVerdict verdict;
+  verdict.curve = curve_of(samples, planned.value, layer);
   const auto hypothesis = [&](const std::string& text, const Fit& fit,
                               std::vector<std::pair<std::string, double>> parameters) {
     verdict.hypotheses.push_back({text, std::move(parameters),

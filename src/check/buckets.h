@@ -25,6 +25,7 @@ struct BucketVerdict {
   Fact expected{};
   Fact observed{};
   std::vector<Hypothesis> hypotheses{};
+  Curve curve{};  ///< bias by distance, of the head that is furthest off
 };
 
 /// Nothing where the plan's buckets of the trained table explain the samples up to `noise` (an absolute root

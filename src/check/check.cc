@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "check/book.h"
+#include "check/curves.h"
 #include "check/fingerprints.h"
 
 namespace locant {
@@ -18,6 +19,8 @@ namespace check_room {
 void Book::add(std::string_view id, Depth depth, Finding finding, std::string cause) {
   finding.rule = &find_rule(id);
   if (finding.next.empty()) finding.next = std::string(finding.rule->fix);
+  std::erase_if(finding.curves, [](const Curve& curve) { return curve.x.empty(); });
+  for (Curve& curve : finding.curves) thin(curve);
   asked(id);
   drafts_.push_back({std::move(finding), depth, std::move(cause)});
 }

@@ -150,7 +150,7 @@ std::vector<Hypothesis> plain_causes(const Suspect& suspect) {
   }
   const double allowed = 4 * half_step(suspect.dtype);
   if (yy == 0 && xx > 0) return {{"the second is all zeros", {}, 0, allowed}};
-  const Likeness like = likeness_from(xx, xy, yy);
+  const FactorFit like = likeness_from(xx, xy, yy);
   if (like.residual < 0.5 && std::abs(like.factor - 1) > allowed)
     causes.push_back({fmt::format("the second is {:.6g} times the first", like.factor),
                       {{"factor", like.factor}},

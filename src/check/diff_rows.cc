@@ -40,7 +40,7 @@ double apart(const Row& a, const Row& b) {
   return sum;
 }
 
-Likeness likeness_of(const std::vector<float>& want, const std::vector<float>& got) {
+FactorFit likeness_of(const std::vector<float>& want, const std::vector<float>& got) {
   double xx = 0;
   double xy = 0;
   double yy = 0;
@@ -191,7 +191,7 @@ void add_scales(const Suspect& suspect, std::vector<Hypothesis>& causes) {
   const Excerpt excerpt = excerpt_of(suspect, kTokens);
   const FlowName tokens = flow_of(names::kEmbedTokens);
   const FlowName out = flow_of(names::kEmbedOut);
-  std::vector<Likeness> fits;
+  std::vector<FactorFit> fits;
   for (const Side* const side : {&suspect.pair.want, &suspect.pair.got}) {
     const std::optional<Values> in = values_in(*side, excerpt, tokens, {});
     std::optional<Values> state = values_in(*side, excerpt, out, {});

@@ -313,7 +313,7 @@ void add_factor(const Suspect& suspect, std::vector<Hypothesis>& causes) {
       yy += (y - mean_b) * (y - mean_b);
     }
   }
-  const Likeness like = likeness_from(xx, xy, yy);
+  const FactorFit like = likeness_from(xx, xy, yy);
   const double allowed = std::max(0x1p-12, 16 * half_step(suspect.dtype));
   if (xx == 0 || yy == 0 || like.residual > 0.5 || std::abs(like.factor - 1) <= allowed) return;
   causes.push_back({fmt::format("the second is {:.6g} times the first", like.factor),

@@ -8,8 +8,8 @@
 
 namespace locant::check_room {
 
-Likeness likeness_from(double xx, double xy, double yy) {
-  Likeness like;
+FactorFit likeness_from(double xx, double xy, double yy) {
+  FactorFit like;
   if (xx == 0 || yy == 0) return like;
   like.factor = xy / xx;
   like.residual = std::sqrt(std::max(0.0, yy - xy * xy / xx) / yy);

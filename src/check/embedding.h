@@ -9,17 +9,29 @@
 #include <vector>
 
 #include "check/book.h"
+#include "check/curves.h"
 #include "check/matrix.h"
 
 namespace locant::check_room {
 
-struct Likeness {
+struct FactorFit {
   double factor = 0;    ///< least-squares factor on the rows
   double residual = 1;  ///< relative root mean square that it leaves
 };
 
 /// Of y against factor * x, by the sums of x x, x y and y y; no likeness where one of them is all zero.
-[[nodiscard]] Likeness likeness_from(double xx, double xy, double yy);
+[[nodiscard]] FactorFit likeness_from(double xx, double xy, double yy);
+
+/// One number of each token of content, row after row, where `due` is to be.
+template <class Of>
+[[nodiscard]] Curve token_curve(const Pass& pass, std::string name, std::string y_label, double due,
+                                const Of& of) {
+  Curve curve{.name = std::move(name), .x_label = "token, row after row", .y_label = std::move(y_label)};
+  for (std::size_t n = 0; n < pass.content.size(); ++n) {
+    if (pass.content[n]) add_point(curve, static_cast<double>(n), due, of(n));
+  }
+  return curve;
+}
 
 /// [B, T, width] of a pass, or nothing. Throws FileError for another shape.
 [[nodiscard]] std::optional<Values> state_of(const Pass& pass, std::string_view name);

@@ -68,6 +68,24 @@ std::vector<Geometry> geometries(const Rotation& planned) {
   return all;
 }
 
+std::vector<std::int64_t> unwritten_rows(const Pass& pass, const Rotation& planned, const Tensor& tensor) {
+  const std::int64_t heads = tensor.after.extent(2);
+  const std::int64_t width = tensor.after.extent(3);
+  const auto zero = [&](const Values& values, std::int64_t row) {
+    for (std::int64_t cell = row * pass.tokens * heads; cell < (row + 1) * pass.tokens * heads; ++cell) {
+      for (std::int64_t channel = planned.offset; channel < planned.offset + planned.width; ++channel) {
+        if (values.data[static_cast<std::size_t>(cell * width + channel)] != 0) return false;
+      }
+    }
+    return true;
+  };
+  std::vector<std::int64_t> rows;
+  for (std::int64_t row = 0; row < pass.rows; ++row) {
+    if (zero(tensor.after, row) && !zero(tensor.before, row)) rows.push_back(row);
+  }
+  return rows;
+}
+
 std::int64_t not_finite(const Pass& pass, const Values& values) {
   const std::size_t cell = values.data.size() / pass.content.size();
   std::int64_t count = 0;

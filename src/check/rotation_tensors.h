@@ -30,6 +30,7 @@ struct Deviation {
   Depth depth = Depth::rotation;
   Numbers numbers;
   std::vector<Hypothesis> hypotheses;
+  std::vector<Curve> curves;
   Place where;
   Severity severity = Severity::error;
   std::vector<std::int64_t> layers;
@@ -64,6 +65,9 @@ class Collected {
 [[nodiscard]] std::optional<Tensor> read_tensor(const Pass& pass, std::int64_t layer,
                                                 trace_names::Layer before, trace_names::Layer after,
                                                 std::string_view word, std::int64_t head_dim);
+/// Rows that the rotation left as zeros, where zeros did not come in.
+[[nodiscard]] std::vector<std::int64_t> unwritten_rows(const Pass& pass, const Rotation& planned,
+                                                       const Tensor& tensor);
 /// Numbers of content that are not finite: rows of padding may hold anything.
 [[nodiscard]] std::int64_t not_finite(const Pass& pass, const Values& values);
 /// What rounding of angles, products in f32, leaves of a length at the pass's furthest position.

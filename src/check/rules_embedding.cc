@@ -14,7 +14,7 @@ namespace {
 namespace names = trace_names;
 
 /// How well tokens [n, width] are factor * rows of ids + shift.
-Likeness likeness(const Values& tokens, const Pass& pass, const Matrix& table, std::int64_t shift) {
+FactorFit likeness(const Values& tokens, const Pass& pass, const Matrix& table, std::int64_t shift) {
   double xx = 0;
   double xy = 0;
   double yy = 0;
@@ -38,6 +38,54 @@ Likeness likeness(const Values& tokens, const Pass& pass, const Matrix& table, s
   }
   return likeness_from(xx, xy, yy);
 }
+
+/// What the rows of ids leave of each token.
+Curve row_curve(const Values& tokens, const Pass& pass, const Matrix& table, double allowed) {
+  const auto width = static_cast<std::size_t>(table.columns());
+  return token_curve(pass, fmt::format("What rows of {} leave of each looked-up row", table.name()),
+                     "share left (due: what rounding leaves)", allowed, [&](std::size_t n) {
+                       const std::int64_t id = pass.ids[n];
+                       if (id < 0 || id >= table.rows()) return 1.0;
+                       const std::vector<float> weights = table.row(id);
+                       double xx = 0;
+                       double xy = 0;
+                       double yy = 0;
+                       for (std::size_t i = 0; i < width; ++i) {
+                         const double x = weights[i];
+                         const double y = tokens.data[n * width + i];
+                         xx += x * x;
+                         xy += x * y;
+                         yy += y * y;
+                       }
+                       return likeness_from(xx, xy, yy).residual;
+                     });
+}
+
+/// embed.out less types, by token, against the looked-up row and what was added.
+struct Sum {
+  const Values& tokens;
+  const Values& out;
+  const Values* positions = nullptr;
+  const Values* types = nullptr;
+
+  /// The factor on the row of token n where positions enter `times` times.
+  [[nodiscard]] FactorFit of(std::size_t n, double times) const {
+    const auto width = static_cast<std::size_t>(out.extent(2));
+    double xx = 0;
+    double xy = 0;
+    double yy = 0;
+    for (std::size_t i = n * width; i < (n + 1) * width; ++i) {
+      const double x = tokens.data[i];
+      const double y = static_cast<double>(out.data[i]) -
+                       (types != nullptr ? static_cast<double>(types->data[i]) : 0) -
+                       (positions != nullptr ? times * static_cast<double>(positions->data[i]) : 0);
+      xx += x * x;
+      xy += x * y;
+      yy += y * y;
+    }
+    return likeness_from(xx, xy, yy);
+  }
+};
 
 class EmbeddingRules {
  public:
@@ -66,10 +114,10 @@ class EmbeddingRules {
     // weights may be stored wider or narrower than the run was
     const double allowed =
         4 * std::max(unit_roundoff(trace.dtype), unit_roundoff(table.stored().tensor.dtype));
-    const Likeness own = likeness(*tokens, pass, table, 0);
+    const FactorFit own = likeness(*tokens, pass, table, 0);
     if (own.residual <= allowed) return;
     for (const std::int64_t shift : {1, -1, 2, -2, 3, -3, 4, -4}) {
-      const Likeness shifted = likeness(*tokens, pass, table, shift);
+      const FactorFit shifted = likeness(*tokens, pass, table, shift);
       if (shifted.residual > allowed) continue;
       Finding finding;
       finding.where = place_of(trace, pass, names::kEmbedTokens);
@@ -80,12 +128,13 @@ class EmbeddingRules {
       finding.hypotheses = {
           {"a row offset", {{"offset", static_cast<double>(shift)}}, shifted.residual, allowed},
           {"as planned", {}, own.residual, allowed}};
+      finding.curves = {row_curve(*tokens, pass, table, allowed)};
       book_.add("E103", std::move(finding));
       return;
     }
     for (const Matrix& other : matrices_of(evidence_, tokens->extent(2), table.rows())) {
       if (other.name() == table.name()) continue;
-      const Likeness like = likeness(*tokens, pass, other, 0);
+      const FactorFit like = likeness(*tokens, pass, other, 0);
       if (like.residual > allowed) continue;
       Finding finding;
       finding.where = place_of(trace, pass, names::kEmbedTokens);
@@ -95,6 +144,7 @@ class EmbeddingRules {
           fmt::format("embed.tokens: rows come from {} where {} is due", other.name(), table.name());
       finding.hypotheses = {{fmt::format("rows of {}", other.name()), {}, like.residual, allowed},
                             {"as planned", {}, own.residual, allowed}};
+      finding.curves = {row_curve(*tokens, pass, table, allowed)};
       book_.add("E104", std::move(finding));
       return;
     }
@@ -106,6 +156,7 @@ class EmbeddingRules {
         fmt::format("embed.tokens: {:.3g} of the rows is not in {}, nor in any other tensor of its shape",
                     own.residual, table.name());
     finding.hypotheses = {{"as planned", {}, own.residual, allowed}};
+    finding.curves = {row_curve(*tokens, pass, table, allowed)};
     book_.add("E104", std::move(finding));
   }
 
@@ -159,7 +210,8 @@ class EmbeddingRules {
     const double left = std::sqrt(std::max(0.0, yy - scale * xy - times * py) / yy);
     // Rounding of single elements averages out over many of them.
     const double share = std::sqrt(crossed) / std::max(xx * std::abs(scale), xx * 1e-9);
-    judge_sum(trace, pass, {scale, two ? std::optional(times) : std::nullopt, left, share});
+    judge_sum(trace, pass, {scale, two ? std::optional(times) : std::nullopt, left, share},
+              {*tokens, *out, positions ? &*positions : nullptr, types ? &*types : nullptr});
   }
 
   struct SumFit {
@@ -169,7 +221,7 @@ class EmbeddingRules {
     double share = 1;               ///< of an element's rounding that stays in the scale
   };
 
-  void judge_sum(const Trace& trace, const Pass& pass, const SumFit& fit) {
+  void judge_sum(const Trace& trace, const Pass& pass, const SumFit& fit, const Sum& sum) {
     const double scale = fit.scale;
     const double left = fit.left;
     const double share = fit.share;
@@ -188,6 +240,9 @@ class EmbeddingRules {
       finding.message =
           fmt::format("embed.out: rows times a scale and positions leave {:.3g} of it unexplained", left);
       finding.hypotheses = {{"scale * tokens + positions", {{"scale", scale}}, left, 8 * unit}};
+      finding.curves = {token_curve(pass, "What scale and positions leave of each token",
+                                    "share left (due: what rounding leaves)", 8 * unit,
+                                    [&](std::size_t n) { return sum.of(n, times.value_or(0)).residual; })};
       book_.add("E106", std::move(finding));
       return;
     }
@@ -215,6 +270,8 @@ class EmbeddingRules {
       finding.message =
           fmt::format("embed.out: rows are multiplied by {:.5g} where {:.5g} is due: {}", scale, due, why);
       finding.hypotheses = {{why, {{"scale", scale}}, left, 8 * unit}};
+      finding.curves = {token_curve(pass, "The factor on the row of each token", "times", due,
+                                    [&](std::size_t n) { return sum.of(n, times.value_or(0)).factor; })};
       book_.add(unrounded ? "E102" : "E101", std::move(finding));
     }
     if (times && std::abs(*times - 1) > std::max(16 * unit, 1e-4)) {
@@ -228,6 +285,9 @@ class EmbeddingRules {
       finding.message =
           fmt::format("embed.out: positions enter {:.5g} times where once is due: {}", *times, why);
       finding.hypotheses = {{why, {{"times", *times}}, left, 8 * unit}};
+      finding.curves = {token_curve(pass, "What rows and positions, added once, leave of each token",
+                                    "share left (due: what rounding leaves)", 8 * unit,
+                                    [&](std::size_t n) { return sum.of(n, 1).residual; })};
       book_.add("E105", std::move(finding));
     }
   }

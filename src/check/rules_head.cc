@@ -63,7 +63,7 @@ class Head {
     if (!content_is_finite(pass, logits)) return;  // E113 says where that begins
     const double unit = std::max(unit_roundoff(trace.dtype), unit_roundoff(head.stored().tensor.dtype) / 4);
     const double allowed = 32 * unit;
-    const Likeness own = head_likeness(pass, *hidden, logits, head, spec.softcap);
+    const FactorFit own = head_likeness(pass, *hidden, logits, head, spec.softcap);
     if (own.residual <= allowed) {
       if (std::abs(own.factor - spec.scale) <= allowed * spec.scale) return;
       Finding finding;
@@ -75,11 +75,15 @@ class Head {
           fmt::format("logits: the head's product is multiplied by {:.5g} where {:.5g} is due{}", own.factor,
                       spec.scale, inverse ? ": the direction of the scale is turned round" : "");
       finding.hypotheses = {{"another scale", {{"scale", own.factor}}, own.residual, allowed}};
+      if (spec.softcap == 0)
+        finding.curves = {head_curve(pass, *hidden, logits, head,
+                                     {.name = "The factor on the head's product", .y_label = "times"},
+                                     spec.scale, [](const FactorFit& like) { return like.factor; })};
       book_.add("E109", std::move(finding));
       return;
     }
     if (spec.softcap > 0) {
-      const Likeness bare = head_likeness(pass, *hidden, logits, head, 0);
+      const FactorFit bare = head_likeness(pass, *hidden, logits, head, 0);
       if (bare.residual <= allowed) {
         Finding finding;
         finding.where = place_of(trace, pass, names::kLogits);
@@ -93,7 +97,7 @@ class Head {
     }
     for (const Matrix& other : matrices_of(evidence_, hidden->extent(2), vocab)) {
       if (other.name() == head.name()) continue;
-      const Likeness like = head_likeness(pass, *hidden, logits, other, spec.softcap);
+      const FactorFit like = head_likeness(pass, *hidden, logits, other, spec.softcap);
       if (like.residual > allowed) continue;
       Finding finding;
       finding.where = place_of(trace, pass, names::kLogits);
@@ -102,6 +106,7 @@ class Head {
       finding.message = fmt::format("logits: the head is {} where {} is due", other.name(), head.name());
       finding.hypotheses = {{fmt::format("the head is {}", other.name()), {}, like.residual, allowed},
                             {"as planned", {}, own.residual, allowed}};
+      finding.curves = {left_curve(pass, *hidden, logits, head, allowed)};
       book_.add("E108", std::move(finding));
       return;
     }
@@ -112,10 +117,13 @@ class Head {
     finding.message =
         fmt::format("logits: {:.3g} of them is not {} times final_norm.out", own.residual, head.name());
     finding.hypotheses = {{"as planned", {}, own.residual, allowed}};
+    finding.curves = {left_curve(pass, *hidden, logits, head, allowed)};
     book_.add("E108", std::move(finding));
   }
 
  private:
+  static constexpr std::size_t kPlaces = 64;  // tokens judged
+
   /// Tokens of content that have logits, as (row of final_norm.out, row of logits): all of them, or the last
   /// of each row.
   static std::vector<std::pair<std::size_t, std::size_t>> judged(const Pass& pass, const Values& logits) {
@@ -139,19 +147,46 @@ class Head {
     });
   }
 
-  static Likeness head_likeness(const Pass& pass, const Values& hidden, const Values& logits,
-                                const Matrix& head, double softcap) {
+  /// What one number of the head's product is at each token that has logits.
+  template <class Number>
+  static Curve head_curve(const Pass& pass, const Values& hidden, const Values& logits, const Matrix& head,
+                          const Curve& labels, double due, const Number& number) {
+    Curve curve = labels;
+    curve.x_label = "token, row after row";
+    const auto places = judged(pass, logits);
+    for (std::size_t p = 0; p < std::min(places.size(), kPlaces); ++p)
+      add_point(curve, static_cast<double>(places[p].first), due,
+                number(head_likeness({places[p]}, hidden, logits, head, 0)));
+    return curve;
+  }
+
+  static Curve left_curve(const Pass& pass, const Values& hidden, const Values& logits, const Matrix& head,
+                          double allowed) {
+    return head_curve(pass, hidden, logits, head,
+                      {.name = fmt::format("What {} times final_norm.out leaves of the logits", head.name()),
+                       .y_label = "share left (due: what rounding leaves)"},
+                      allowed, [](const FactorFit& like) { return like.residual; });
+  }
+
+  static FactorFit head_likeness(const Pass& pass, const Values& hidden, const Values& logits,
+                                 const Matrix& head, double softcap) {
+    std::vector<std::pair<std::size_t, std::size_t>> places = judged(pass, logits);
+    if (places.size() > kPlaces) places.resize(kPlaces);
+    return head_likeness(places, hidden, logits, head, softcap);
+  }
+
+  static FactorFit head_likeness(const std::vector<std::pair<std::size_t, std::size_t>>& places,
+                                 const Values& hidden, const Values& logits, const Matrix& head,
+                                 double softcap) {
     const std::int64_t vocab = logits.extent(2);
     const std::int64_t step = std::max<std::int64_t>(1, vocab / 128);
     const auto width = static_cast<std::size_t>(head.columns());
-    const auto places = judged(pass, logits);
     double xx = 0;
     double xy = 0;
     double yy = 0;
     for (std::int64_t id = 0; id < vocab; id += step) {
       const std::vector<float> row = head.row(id);
-      for (std::size_t p = 0; p < std::min<std::size_t>(places.size(), 64); ++p) {
-        const auto [n, m] = places[p];
+      for (const auto& [n, m] : places) {
         double x = 0;
         for (std::size_t i = 0; i < width; ++i)
           x += static_cast<double>(row[i]) * static_cast<double>(hidden.data[n * width + i]);

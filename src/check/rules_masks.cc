@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "check/curves.h"
 #include "check/scores.h"
 
 namespace locant::check_room {
@@ -20,6 +21,7 @@ struct Leak {
   Place where;
   std::int64_t query = 0;
   std::int64_t key = 0;
+  Curve curve{};
 };
 
 void add_leak(std::map<std::string_view, Leak>& leaks, std::string_view rule, std::string text,
@@ -79,10 +81,14 @@ void MaskRules::check(const Trace& trace, const Pass& pass, std::int64_t layer,
   std::int64_t shown = 0;
   for (std::int64_t row = 0; row < pass.rows; ++row) {
     const std::vector<Key>& list = keys[static_cast<std::size_t>(row)];
+    Curve counts{.name = fmt::format("Keys that each token of row {} sees in layer {}", row, layer),
+                 .x_label = "token",
+                 .y_label = "keys"};
     for (std::int64_t token = 0; token < pass.tokens; ++token) {
       if (!pass.content[pass.at(row, token)]) continue;
       const Key query = query_of(pass, list, row, token, cached);
       std::int64_t seen = 0;
+      std::int64_t ought = 0;
       for (std::int64_t column = 0; column < columns; ++column) {
         const Key& key = list[static_cast<std::size_t>(column)];
         // one head stands for all: masks do not depend on it
@@ -91,12 +97,17 @@ void MaskRules::check(const Trace& trace, const Pass& pass, std::int64_t layer,
         const bool is = score > kHidden;
         seen += is ? 1 : 0;
         const bool due = visible(attention, query, key);
+        ought += due ? 1 : 0;
         if (is == due) continue;
         if (is) ++shown;
         note_leak(leaks, is, attention, query, key, trace, pass, layer, row, token);
       }
       if (seen == 0)
         add_leak(leaks, "B107", "a token sees nothing at all", trace, pass, layer, row, token, query, query);
+      add_point(counts, static_cast<double>(token), static_cast<double>(ought), static_cast<double>(seen));
+    }
+    for (auto& [rule, leak] : leaks) {
+      if (leak.where.row == row) leak.curve = counts;
     }
   }
   // Scores recorded before the mask is added show everything: nothing is said about visibility then.
@@ -111,6 +122,7 @@ void MaskRules::check(const Trace& trace, const Pass& pass, std::int64_t layer,
         "all",
         layer, leak.text, *leak.where.row, *leak.where.token, leak.key, leak.count);
     finding.hypotheses = {{leak.text, {{"pairs", static_cast<double>(leak.count)}}, 0, 0}};
+    finding.curves = {leak.curve};
     book_.add(rule, Depth::scores, std::move(finding), leak.text);
   }
 }

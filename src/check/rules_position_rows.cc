@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "check/curves.h"
 #include "check/embedding.h"
 
 namespace locant::check_room {
@@ -79,6 +80,9 @@ class PositionRows {
     seen.pass = &pass;
     seen.positions.assign(pass.due.size(), kUnknown);
     const double allowed = std::max(8 * unit_roundoff(trace.dtype), 1e-4);
+    Curve nearest{.name = "What the nearest row of the planned table leaves of each added row",
+                  .x_label = "token, row after row",
+                  .y_label = "share left (due: what rounding leaves)"};
     std::size_t strange = 0;
     double least_strange = 0;
     for (std::size_t n = 0; n < pass.due.size(); ++n) {
@@ -97,6 +101,7 @@ class PositionRows {
       const std::int64_t due = pass.due[n] - first;
       if (due < count && distance(due) <= allowed) {
         seen.positions[n] = pass.due[n];
+        add_point(nearest, static_cast<double>(n), allowed, distance(due));
         continue;
       }
       double least = INFINITY;
@@ -107,6 +112,7 @@ class PositionRows {
         least = away;
         best = index;
       }
+      add_point(nearest, static_cast<double>(n), allowed, std::isfinite(least) ? least : 1);
       if (least <= allowed) {
         seen.positions[n] = first + best;
       } else {
@@ -133,6 +139,7 @@ class PositionRows {
         finding.hypotheses.push_back(*form);
       }
       finding.hypotheses.push_back({"a row of the planned table", {}, least_strange, allowed});
+      finding.curves = {std::move(nearest)};
       book_.add("E107", std::move(finding));
       return;
     }
@@ -167,7 +174,7 @@ class PositionRows {
       }
     }
     for (const Form& form : forms) {
-      const std::optional<Likeness> like = likeness_at_due(trace, pass, added, form.embedding);
+      const std::optional<FactorFit> like = likeness_at_due(trace, pass, added, form.embedding);
       if (!like || like->residual > allowed) continue;
       const bool plain = std::abs(like->factor - 1) <= allowed;
       if (form.text.empty() && plain) continue;
@@ -186,8 +193,8 @@ class PositionRows {
     return std::nullopt;
   }
 
-  std::optional<Likeness> likeness_at_due(const Trace& trace, const Pass& pass, const Values& added,
-                                          const PositionEmbedding& embedding) const {
+  std::optional<FactorFit> likeness_at_due(const Trace& trace, const Pass& pass, const Values& added,
+                                           const PositionEmbedding& embedding) const {
     const auto width = static_cast<std::size_t>(embedding.width);
     double xx = 0;
     double xy = 0;

@@ -10,177 +10,11 @@
 #include <set>
 
 #include "check/book.h"
+#include "check/curves.h"
+#include "check/position_patterns.h"
 
 namespace locant::check_room {
 namespace {
-
-/// One token of one row, over all passes.
-struct Step {
-  const Pass* pass = nullptr;
-  std::int64_t token = 0;
-  std::int64_t due = 0;
-  std::int64_t got = 0;
-};
-
-struct Pattern {
-  std::string_view rule;
-  std::string text;
-  std::int64_t due = 0;  ///< at the first token that differs
-  std::int64_t got = 0;
-  const Pass* pass = nullptr;
-  std::int64_t row = 0;
-  std::int64_t token = 0;
-  bool shift = false;  ///< the whole row is moved by one number
-
-  [[nodiscard]] bool operator==(const Pattern& other) const {
-    return rule == other.rule && text == other.text && row == other.row;
-  }
-};
-
-std::int64_t pads_before(const Step& step, std::int64_t row) {
-  const Pass& pass = *step.pass;
-  std::int64_t pads = 0;
-  const std::int64_t end = pass.width - pass.tokens + step.token;
-  for (std::int64_t column = 0; column < end; ++column)
-    pads += pass.columns[static_cast<std::size_t>(row * pass.width + column)] ? 0 : 1;
-  return pads;
-}
-
-std::string at_text(const Step& step, std::int64_t row) {
-  return step.pass->step > 0 ? fmt::format("step {}, row {}, token {}", step.pass->step, row, step.token)
-                             : fmt::format("row {}, token {}", row, step.token);
-}
-
-/// What a shift of whole passes grows by from each to the next; 0 when it does not.
-std::int64_t growth_of(const std::vector<Step>& steps) {
-  std::vector<std::int64_t> shifts;  // of each pass
-  const Pass* last = nullptr;
-  for (const Step& step : steps) {
-    const std::int64_t shift = step.got - step.due;
-    if (step.pass == last && shift != shifts.back()) return 0;
-    if (step.pass != last) shifts.push_back(shift);
-    last = step.pass;
-  }
-  if (shifts.size() < 3 || shifts[0] == 0) return 0;
-  const std::int64_t growth = shifts[1] - shifts[0];
-  for (std::size_t i = 1; i < shifts.size(); ++i) {
-    if (shifts[i] - shifts[i - 1] != growth) return 0;
-  }
-  return growth;
-}
-
-/// Names what happened to the positions of a row. `steps` holds content alone, in order.
-Pattern name_pattern(const std::vector<Step>& steps, std::int64_t row) {
-  const auto differs = [](const Step& step) { return step.got != step.due; };
-  const auto first = std::find_if(steps.begin(), steps.end(), differs);
-  const Step& begin = *first;
-  Pattern pattern;
-  pattern.due = begin.due;
-  pattern.got = begin.got;
-  pattern.pass = begin.pass;
-  pattern.row = row;
-  pattern.token = begin.token;
-  const std::int64_t shift = begin.got - begin.due;
-  const bool whole_row =
-      first == steps.begin() &&
-      std::all_of(steps.begin(), steps.end(), [&](const Step& s) { return s.got - s.due == shift; });
-  const bool shifted_on =
-      std::all_of(first, steps.end(), [&](const Step& s) { return s.got - s.due == shift; });
-  const auto say = [&](std::string_view rule, std::string text) {
-    pattern.rule = rule;
-    pattern.text = std::move(text);
-    return pattern;
-  };
-  if (whole_row) {
-    pattern.shift = true;
-    const std::int64_t pads = pads_before(begin, row);
-    if (pads > 0 && shift == pads) {
-      return say("P104",
-                 fmt::format("row {} counts its {} pads: content starts at position {} where {} is due", row,
-                             pads, begin.got, begin.due));
-    }
-    if (row > 0 && shift == row * begin.pass->tokens) {
-      return say("P105",
-                 fmt::format("positions are counted over the batch: row {} starts at {} where {} is due", row,
-                             begin.got, begin.due));
-    }
-    return say("P103", fmt::format("row {} is moved by {:+}: it starts at position {} where {} is due", row,
-                                   shift, begin.got, begin.due));
-  }
-  const std::int64_t pads = pads_before(begin, row);
-  // The first tokens are moved by one number, later ones are right again.
-  const auto right = std::find_if(steps.begin(), steps.end(), [](const Step& s) { return s.got == s.due; });
-  const bool only_first = first == steps.begin() && right != steps.end() &&
-                          std::all_of(first, right, [&](const Step& s) { return s.got - s.due == shift; });
-  if (only_first && pads > 0 && shift == pads) {
-    return say(
-        "P104",
-        fmt::format("row {} counts its {} pads up to {}: content starts at position {} where {} is due, "
-                    "later tokens do not count them",
-                    row, pads, at_text(*right, row), begin.got, begin.due));
-  }
-  if (only_first && row > 0 && shift == row * begin.pass->tokens) {
-    return say("P105", fmt::format("positions are counted over the batch up to {}: row {} starts at {} where "
-                                   "{} is due",
-                                   at_text(*right, row), row, begin.got, begin.due));
-  }
-  if (const std::int64_t growth = growth_of(steps); growth != 0) {
-    return say("P103",
-               fmt::format("row {} is moved by {:+} and by {:+} more with each call: position {} where "
-                           "{} is due",
-                           row, shift, growth, begin.got, begin.due));
-  }
-  // Tokens from here on that all have one position.
-  std::size_t same = 0;
-  for (auto it = first; it != steps.end() && it->got == begin.got; ++it) ++same;
-  const bool repeats_before = first != steps.begin() && (first - 1)->got == begin.got;
-  if (same > 1 || repeats_before) {
-    const auto count = static_cast<std::int64_t>(same) + (repeats_before ? 1 : 0);
-    const Step& last = *(first + static_cast<std::ptrdiff_t>(same) - 1);
-    return say(
-        "P101",
-        fmt::format("position {} is given to {} tokens of row {}; at {} position {} is due, at {} "
-                    "position {}",
-                    begin.got, count, row, at_text(begin, row), begin.due, at_text(last, row), last.due));
-  }
-  if (!begin.pass->document.empty()) {
-    const std::size_t at = begin.pass->at(row, begin.token);
-    if (begin.token > 0 && begin.pass->document[at] != begin.pass->document[at - 1] &&
-        begin.got == (first - 1)->got + 1) {
-      return say("P107",
-                 fmt::format("row {} does not start over at its document boundary: token {} has position {} "
-                             "where {} is due",
-                             row, begin.token, begin.got, begin.due));
-    }
-  }
-  if (begin.got == 0 && begin.due > 0) {
-    return say("P106", fmt::format("row {} starts over at {}: position 0 where {} is due", row,
-                                   at_text(begin, row), begin.due));
-  }
-  const bool multiplied = begin.due != 0 && begin.got % begin.due == 0 && begin.got / begin.due > 1 &&
-                          std::all_of(steps.begin(), steps.end(), [&](const Step& s) {
-                            return s.got == s.due * (begin.got / begin.due);
-                          });
-  if (multiplied) {
-    return say("P109", fmt::format("positions of row {} are multiplied by {}: {} where {} is due", row,
-                                   begin.got / begin.due, begin.got, begin.due));
-  }
-  if (first != steps.begin() && begin.got < (first - 1)->got) {
-    return say("P108", fmt::format("positions of row {} go back at {}: from {} to {} where {} is due", row,
-                                   at_text(begin, row), (first - 1)->got, begin.got, begin.due));
-  }
-  if (first != steps.begin() && begin.got > (first - 1)->got + 1 && shift > 0) {
-    return say("P102", fmt::format("row {} skips {} position{} at {}: {} where {} is due{}", row, shift,
-                                   shift == 1 ? "" : "s", at_text(begin, row), begin.got, begin.due,
-                                   shifted_on ? ", and all that follow" : ""));
-  }
-  if (shifted_on) {
-    return say("P103", fmt::format("row {} is moved by {:+} from {} on: position {} where {} is due", row,
-                                   shift, at_text(begin, row), begin.got, begin.due));
-  }
-  return say("P111", fmt::format("positions of row {} differ from those due, first at {}: {} where {} is due",
-                                 row, at_text(begin, row), begin.got, begin.due));
-}
 
 struct Group {
   Pattern pattern;
@@ -191,6 +25,7 @@ struct Group {
   bool stated = false;
   std::vector<std::int64_t> rows;
   std::vector<Pattern> others;  ///< of further rows with the same rule
+  Curve curve{};                ///< positions of the pattern's row
 };
 
 constexpr std::string_view kAxisNames[] = {"time", "row", "column"};
@@ -254,7 +89,7 @@ class PositionRules {
       }
       if (std::all_of(steps.begin(), steps.end(), [](const Step& step) { return step.got == step.due; }))
         continue;
-      add(groups, name_pattern(steps, row), trace, name, observations.front());
+      add(groups, name_pattern(steps, row), trace, name, observations.front(), curve_of(name, row, steps));
     }
   }
 
@@ -264,18 +99,12 @@ class PositionRules {
     const Pass& pass = *seen.pass;
     if (pass.axes > 1) book_.asked("P110");
     const std::int64_t axes = std::max(pass.axes, seen.axes);
-    const auto of = [&](const std::vector<std::int64_t>& all, std::int64_t have, std::int64_t axis,
-                        std::size_t at) {
-      return all[(have == 1 ? 0 : static_cast<std::size_t>(axis)) *
-                     static_cast<std::size_t>(pass.rows * pass.tokens) +
-                 at];
-    };
     for (std::int64_t axis = 0; axis < axes; ++axis) {
       if (pass.axes == 3 && axis >= 3) break;
       for (std::int64_t token = 0; token < pass.tokens; ++token) {
         const std::size_t at = pass.at(row, token);
-        const std::int64_t due = of(pass.due, pass.axes, axis, at);
-        const std::int64_t got = of(seen.positions, seen.axes, axis, at);
+        const std::int64_t due = on_axis(pass, pass.due, pass.axes, axis, at);
+        const std::int64_t got = on_axis(pass, seen.positions, seen.axes, axis, at);
         if (!pass.content[at] || got == kUnknown || got == due) continue;
         Pattern pattern;
         pattern.rule = "P110";
@@ -287,15 +116,50 @@ class PositionRules {
         const std::string word(axis < 3 ? kAxisNames[axis] : std::string_view("fourth"));
         pattern.text = fmt::format("axis {} ({}) of row {}: token {} has {} where {} is due", axis, word, row,
                                    token, got, due);
-        add(groups, pattern, trace, name, seen);
+        add(groups, pattern, trace, name, seen, axis_curve(name, word, seen, row, axis));
         return true;
       }
     }
     return false;
   }
 
+  /// Of [axes, B, T]; one axis stands for all.
+  static std::int64_t on_axis(const Pass& pass, const std::vector<std::int64_t>& all, std::int64_t have,
+                              std::int64_t axis, std::size_t at) {
+    return all[(have == 1 ? 0 : static_cast<std::size_t>(axis)) *
+                   static_cast<std::size_t>(pass.rows * pass.tokens) +
+               at];
+  }
+
+  static Curve curve_of(const std::string& name, std::int64_t row, const std::vector<Step>& steps) {
+    Curve curve{.name = fmt::format("The position of each token, as {} has it", name),
+                .x_label = fmt::format("token of row {}, all passes", row),
+                .y_label = "position"};
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      add_point(curve, static_cast<double>(i), static_cast<double>(steps[i].due),
+                static_cast<double>(steps[i].got));
+    return curve;
+  }
+
+  static Curve axis_curve(const std::string& name, const std::string& axis_name, const Observation& seen,
+                          std::int64_t row, std::int64_t axis) {
+    const Pass& pass = *seen.pass;
+    Curve curve{
+        .name = fmt::format("The position of each token on the axis of {}, as {} has it", axis_name, name),
+        .x_label = fmt::format("token of row {}", row),
+        .y_label = "position"};
+    for (std::int64_t token = 0; token < pass.tokens; ++token) {
+      const std::size_t at = pass.at(row, token);
+      const std::int64_t got = on_axis(pass, seen.positions, seen.axes, axis, at);
+      if (!pass.content[at] || got == kUnknown) continue;
+      add_point(curve, static_cast<double>(token),
+                static_cast<double>(on_axis(pass, pass.due, pass.axes, axis, at)), static_cast<double>(got));
+    }
+    return curve;
+  }
+
   static void add(std::vector<Group>& groups, const Pattern& pattern, const Trace& trace,
-                  const std::string& name, const Observation& first) {
+                  const std::string& name, const Observation& first, Curve curve) {
     for (Group& group : groups) {
       const bool same_source =
           std::find(group.sources.begin(), group.sources.end(), name) != group.sources.end();
@@ -316,6 +180,7 @@ class PositionRules {
     group.tensor = first.tensor;
     group.layer = first.layer;
     group.stated = name == "position_ids";
+    group.curve = std::move(curve);
     groups.push_back(std::move(group));
   }
 
@@ -366,6 +231,7 @@ class PositionRules {
     finding.expected = static_cast<double>(group.pattern.due);
     finding.observed = static_cast<double>(group.pattern.got);
     finding.hypotheses = {{group.pattern.text, {{"position", static_cast<double>(group.pattern.got)}}, 0, 0}};
+    finding.curves = {group.curve};
     book_.add(group.pattern.rule, Depth::positions, std::move(finding), "positions");
   }
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "check/book.h"
+#include "check/curves.h"
 #include "check/explain.h"
 #include "check/rotation_report.h"
 #include "check/rotation_tensors.h"
@@ -123,20 +124,7 @@ class RotationRules {
   /// Rows that the rotation left as zeros.
   bool report_unwritten(const Trace& trace, const Pass& pass, std::int64_t layer, const Rotation& planned,
                         const Tensor& tensor) {
-    const std::int64_t heads = tensor.after.extent(2);
-    const std::int64_t width = tensor.after.extent(3);
-    const auto zero = [&](const Values& values, std::int64_t row) {
-      for (std::int64_t cell = row * pass.tokens * heads; cell < (row + 1) * pass.tokens * heads; ++cell) {
-        for (std::int64_t channel = planned.offset; channel < planned.offset + planned.width; ++channel) {
-          if (values.data[static_cast<std::size_t>(cell * width + channel)] != 0) return false;
-        }
-      }
-      return true;
-    };
-    std::vector<std::int64_t> rows;
-    for (std::int64_t row = 0; row < pass.rows; ++row) {
-      if (zero(tensor.after, row) && !zero(tensor.before, row)) rows.push_back(row);
-    }
+    const std::vector<std::int64_t> rows = unwritten_rows(pass, planned, tensor);
     if (rows.empty()) return false;
     Deviation deviation;
     deviation.rule = "R104";
@@ -157,7 +145,7 @@ class RotationRules {
     Turns turns = turns_of(pass, tensor.before, tensor.after, geometry);
     TokenPositions due = positions_of(turns, pass, pass.due, pass.axes);
     if (turns.misfit > misfit_budget(trace.dtype)) {
-      other_geometry(trace, pass, layer, planned, tensor, turns);
+      other_geometry(trace, pass, layer, planned, tensor, turns, due);
       return std::nullopt;
     }
     std::optional<TokenPositions> stated;
@@ -178,7 +166,7 @@ class RotationRules {
     if (verdict.tells && (verdict.fine || verdict.as_stated || verdict.positions)) turned_.insert(source);
     const auto heads = tensor.before.extent(2);
     if (heads == 1 && !verdict.fine && !verdict.ladder) {
-      if (other_geometry(trace, pass, layer, planned, tensor, turns)) return std::nullopt;
+      if (other_geometry(trace, pass, layer, planned, tensor, turns, due)) return std::nullopt;
     }
     if (verdict.tells) {
       for (const std::string_view rule : {"R102", "R103", "R104", "R105", "R106", "R107", "R110", "R112"})
@@ -190,7 +178,8 @@ class RotationRules {
     const bool moved = verdict.as_stated || verdict.positions;
     const bool another = verdict.ladder && verdict.ladder->cause != Cause::planned;
     if (!verdict.fine && (!moved || another))
-      report_ladder(trace, pass, layer, ladder_of(planned), tensor, verdict);
+      report_ladder(trace, pass, layer, ladder_of(planned), tensor, verdict,
+                    turn_curves(source, turns, ladder_of(planned), due));
     return verdict;
   }
 
@@ -206,10 +195,12 @@ class RotationRules {
   }
 
   bool other_geometry(const Trace& trace, const Pass& pass, std::int64_t layer, const Rotation& planned,
-                      const Tensor& tensor, const Turns& own) {
+                      const Tensor& tensor, const Turns& own, const TokenPositions& own_due) {
     const Ladder ladder = ladder_of(planned);
     Deviation deviation;
     deviation.where = place(trace, pass, layer, tensor.name);
+    deviation.curves = turn_curves(fmt::format("{} of layer {}, paired as planned", tensor.word, layer), own,
+                                   ladder, own_due);
     const double allowed = misfit_budget(trace.dtype);
     const Geometry due_geometry = geometry_of(planned);
     const auto heads = tensor.before.extent(2);
@@ -299,6 +290,8 @@ class RotationRules {
     deviation.cause = with_schedule ? verdict.ladder->text : "amplitude";
     if (with_schedule) deviation.depth = Depth::scores;
     deviation.numbers = {planned.amplitude, fit.mean, ""};
+    deviation.curves = {
+        amplitude_curve(fmt::format("{} of layer {}", tensor.word, layer), turns, planned.amplitude)};
     deviation.hypotheses = {{why, {{"amplitude", fit.mean}}, fit.spread, allowed}};
     collected_.add(std::move(deviation), layer, pass.step, tensor.word);
   }
@@ -327,9 +320,10 @@ class RotationRules {
   }
 
   void report_ladder(const Trace& trace, const Pass& pass, std::int64_t layer, const Ladder& planned,
-                     const Tensor& tensor, const Verdict& verdict) {
+                     const Tensor& tensor, const Verdict& verdict, std::vector<Curve> curves) {
     Deviation deviation;
     deviation.where = place(trace, pass, layer, tensor.name);
+    deviation.curves = std::move(curves);
     deviation.hypotheses = verdict.hypotheses;
     if (verdict.ladder) {
       deviation.rule = rotation_rule(verdict.ladder->cause);
@@ -375,6 +369,7 @@ class RotationRules {
       finding.expected = deviation.numbers.expected;
       finding.observed = deviation.numbers.observed;
       finding.hypotheses = deviation.hypotheses;
+      finding.curves = deviation.curves;
       book_.add(deviation.rule, deviation.depth, std::move(finding), deviation.cause);
     }
   }

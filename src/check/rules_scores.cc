@@ -10,6 +10,7 @@
 #include <map>
 
 #include "check/buckets.h"
+#include "check/curves.h"
 #include "check/scores.h"
 
 namespace locant::check_room {
@@ -162,6 +163,7 @@ class ScoreRules {
     finding.expected = verdict->expected;
     finding.observed = verdict->observed;
     finding.hypotheses = verdict->hypotheses;
+    finding.curves = {verdict->curve};
     add("B109", std::move(finding), verdict->text);
   }
 
@@ -307,6 +309,9 @@ class ScoreRules {
           "is rounding",
           layer, worst_residual, 2 * allowed);
       finding.hypotheses = {{"scale * q.k + slope * distance", {}, worst_residual, 2 * allowed}};
+      finding.curves = {by_head(layer, "share of the scores left unexplained", fits, [&](std::size_t head) {
+        return std::pair(2 * allowed, fits[head].residual);
+      })};
       add("B110", std::move(finding), "scores unexplained");
       return;
     }
@@ -321,13 +326,31 @@ class ScoreRules {
       finding.message = fmt::format("scores of layer {}: {}; head {}: {:.5g} per token where {:.5g} is due",
                                     layer, text, head, got[head], due[head]);
       finding.hypotheses = {{text, {{"slope", got[head]}}, fits[head].residual, 2 * allowed}};
+      finding.curves = {
+          by_head(layer, "slope, 1/token", fits, [&](std::size_t h) { return std::pair(due[h], got[h]); })};
       add("B101", std::move(finding), text);
     }
-    if (scale_off) report_scale(layer, attention, where, *scale_off, fits[*scale_off], 2 * allowed);
+    if (scale_off) report_scale(layer, attention, where, *scale_off, fits, 2 * allowed);
+  }
+
+  /// (due, found) of the heads whose fit was solved.
+  template <class Of>
+  static Curve by_head(std::int64_t layer, std::string_view what, const std::vector<HeadFit>& fits,
+                       const Of& of) {
+    Curve curve{.name = fmt::format("Scores of layer {} by head", layer),
+                .x_label = "head",
+                .y_label = std::string(what)};
+    for (std::size_t head = 0; head < fits.size(); ++head) {
+      if (!fits[head].solved) continue;
+      const auto [due, found] = of(head);
+      add_point(curve, static_cast<double>(head), due, found);
+    }
+    return curve;
   }
 
   void report_scale(std::int64_t layer, const AttentionSpec& attention, Place where, std::size_t head,
-                    const HeadFit& fit, double allowed) {
+                    const std::vector<HeadFit>& fits, double allowed) {
+    const HeadFit& fit = fits[head];
     where.head = static_cast<std::int64_t>(head);
     const double ratio = attention.scale / fit.scale;
     const double plain = 1 / std::sqrt(static_cast<double>(evidence_.spec->head_dim));
@@ -347,6 +370,8 @@ class ScoreRules {
     finding.message = fmt::format("scores of layer {}: q.k is multiplied by {:.5g} where {:.5g} is due: {}",
                                   layer, fit.scale, attention.scale, why);
     finding.hypotheses = {{why, {{"scale", fit.scale}, {"ratio", ratio}}, fit.residual, allowed}};
+    finding.curves = {by_head(layer, "factor on q.k", fits,
+                              [&](std::size_t h) { return std::pair(attention.scale, fits[h].scale); })};
     add("B102", std::move(finding), why);
   }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "check/book.h"
+#include "check/curves.h"
 #include "check/explain.h"
 #include "check/rotation_report.h"
 
@@ -174,6 +175,7 @@ class TableRules {
       finding.observed = amplitude.mean;
       finding.hypotheses = {
           {"an amplitude of its own", {{"amplitude", amplitude.mean}}, amplitude.spread, allowed}};
+      finding.curves = {amplitude_curve(name, turns, plan.amplitude)};
       book_.add("T105", with_schedule ? Depth::rotation : Depth::tables, std::move(finding),
                 with_schedule ? verdict.ladder->text : "amplitude");
     }
@@ -184,6 +186,7 @@ class TableRules {
     Finding finding;
     finding.where = where;
     finding.hypotheses = verdict.hypotheses;
+    finding.curves = turn_curves(name, turns, planned, due);
     std::string rule = "T104";
     std::string cause = "pairs turn, but by no known ladder of frequencies and at no whole positions";
     if (verdict.ladder) {

@@ -85,7 +85,7 @@ Model::~Model() = default;
 std::unique_ptr<Model> Model::load(const std::string& path, const LoadOptions& options, ThreadPool& pool) {
   auto state = std::make_unique<State>();
   state->pool = &pool;
-  ModelSpec published = read_spec(path);
+  ModelSpec published = options.spec != nullptr ? *options.spec : read_spec(path);
   const std::string_view usual = published.format == "gguf" ? "llama.cpp" : "hf";
   state->recipe = &find_recipe(options.recipe.empty() ? usual : std::string_view(options.recipe));
   state->spec = under_recipe(std::move(published), *state->recipe);

@@ -24,6 +24,20 @@ OrderedJson place(const Place& where) {
   return out;
 }
 
+OrderedJson curves(const std::vector<Curve>& all) {
+  OrderedJson out = OrderedJson::array();
+  for (const Curve& curve : all) {
+    OrderedJson one = {{"name", curve.name}, {"x_label", curve.x_label}, {"y_label", curve.y_label}};
+    for (const auto& [key, values] : {std::pair("x", &curve.x), std::pair("expected", &curve.expected),
+                                      std::pair("observed", &curve.observed)}) {
+      one[key] = OrderedJson::array();
+      for (const double value : *values) one[key].push_back(json_number(value));
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 OrderedJson findings(const std::vector<Finding>& all) {
   OrderedJson out = OrderedJson::array();
   for (const Finding& finding : all) {
@@ -36,6 +50,7 @@ OrderedJson findings(const std::vector<Finding>& all) {
                    {"observed", json_fact(finding.observed)},
                    {"hypotheses", json_hypotheses(finding.hypotheses)},
                    {"next", finding.next}});
+    if (!finding.curves.empty()) out.back()["curves"] = curves(finding.curves);
   }
   return out;
 }

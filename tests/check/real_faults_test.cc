@@ -49,6 +49,21 @@ std::string text_of(const CheckReport& report) {
   return text;
 }
 
+/// The evidence of a finding can be drawn: what was due and what is there are apart.
+void expect_drawn(const Finding& finding) {
+  ASSERT_FALSE(finding.curves.empty());
+  bool apart = false;
+  for (const Curve& curve : finding.curves) {
+    EXPECT_FALSE(curve.name.empty() || curve.x_label.empty() || curve.y_label.empty());
+    EXPECT_LE(curve.x.size(), Curve::kMostPoints);
+    EXPECT_TRUE(std::is_sorted(curve.x.begin(), curve.x.end())) << curve.name;
+    ASSERT_EQ(curve.expected.size(), curve.x.size()) << curve.name;
+    ASSERT_EQ(curve.observed.size(), curve.x.size()) << curve.name;
+    apart = apart || curve.expected != curve.observed;
+  }
+  EXPECT_TRUE(apart);
+}
+
 TEST(RealFaults, AreNamedAndTheirTwinsAreSilent) {
   const std::vector<std::string> names = cases();
   if (names.empty()) GTEST_SKIP() << "the recorded faults of releases are not here";
@@ -58,6 +73,7 @@ TEST(RealFaults, AreNamedAndTheirTwinsAreSilent) {
     const auto expected = nlohmann::json::parse(tests::slurp((place / "case.json").string()));
     const CheckReport buggy = report_of(place, "buggy.safetensors");
     ASSERT_EQ(buggy.findings.size(), 1U) << text_of(buggy);
+    expect_drawn(buggy.findings.front());
     const Finding& finding = buggy.findings.front();
     EXPECT_THAT(expected["expect_family"].get<std::string>(),
                 testing::HasSubstr(std::string(1, finding.rule->id[0])));

@@ -43,6 +43,7 @@ OWNERS: dict[str, str] = {
     "facts.h": "facts",
     "compare.h": "facts",
     "check.h": "check",
+    "trust.h": "trust",
     "report.h": "report",
     "runtime.h": "runtime",
     "trace.h": "trace",
