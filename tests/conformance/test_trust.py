@@ -111,9 +111,7 @@ def test_known_lengths(
         assert found.loss["benefit"] <= 192
 
 
-def test_a_table_that_is_shorter_than_declared(
-    locant: Locant, bundled: Path, northanger: str, tmp_path: Path
-) -> None:
+def test_a_table_that_is_shorter_than_declared(locant: Locant, bundled: Path, northanger: str, tmp_path: Path) -> None:
     model = declaring(bundled, "learned", 1024, tmp_path)
     facts = trust(locant, model)
     assert facts.status == 0
