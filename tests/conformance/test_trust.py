@@ -255,6 +255,15 @@ def test_static_part_takes_less_than_a_second(locant: Locant, bundled: Path) -> 
     assert trust(locant, bundled / "rope", "--to", "1048576").cpu_s < 1.5
 
 
+def test_published_configs_have_a_static_part(locant: Locant, data: Path) -> None:
+    for config in sorted((data / "hf-configs").glob("*.json")):
+        facts = trust(locant, config).facts
+        assert facts["to"]["tokens"] >= 2, config.name
+        for rotation in facts["rotations"]:
+            assert rotation["cosine_sum"]["searched_to"] == min(facts["to"]["tokens"], 1 << 20)
+            assert len(rotation["pairs"]) * 2 >= rotation["critical_dimension"]
+
+
 REFUSED = [
     (("--to", "16"), "at least two lengths"),
     (("--budget", "0"), "--budget is a time above 0"),
