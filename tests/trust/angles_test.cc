@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Models, PublishedAngles,
                                            Published{"qwen25", 128, 1e6, 32768, 80, 24, 27115},
                                            Published{"phi3mini", 96, 1e4, 2048, 62, 17, 1046},
                                            Published{"tiny", 32, 1e4, 128, 12, 10, 474}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& model) { return model.param.name; });
 
 constexpr auto kTiny = [] { return Published{"tiny", 32, 1e4, 128, 12, 10, 474}; };
 constexpr auto kLlama3 = [] { return Published{"llama3", 128, 5e5, 8192, 70, 29, 18438}; };
@@ -84,7 +84,7 @@ TEST(Angles, CompressionIsToldByTheFastestPair) {
   EXPECT_DOUBLE_EQ(linear.least_compression, 0.125);
   const RotationTrust ntk = scheduled(kTiny(), {.method = "ntk", .factor = 8}, 1024).rotations[0];
   EXPECT_DOUBLE_EQ(ntk.fastest_step, 1);
-  EXPECT_NEAR(ntk.least_compression, 0.125, budgets::schedule_exact);
+  EXPECT_NEAR(ntk.least_compression, 0.125, budgets::kScheduleExact);
 }
 
 TEST(Angles, LinearBlursNeighboursAndSaysSo) {
@@ -121,7 +121,7 @@ TEST(Angles, F32AnglesLoseMoreFartherOut) {
   EXPECT_GT(at_32k, 5e-4);
   EXPECT_LT(at_32k, 4e-3);
   EXPECT_GT(at_1m, 1e-2);
-  EXPECT_LT(trust_of(spec, 8192, 1 << 20).rotations[0].table_error, budgets::table_exact * 2);
+  EXPECT_LT(trust_of(spec, 8192, 1 << 20).rotations[0].table_error, budgets::kTableExact * 2);
 }
 
 TEST(Extension, RefusesWhatCannotBe) {

@@ -15,20 +15,20 @@ namespace {
 TEST(Numbers, WilsonAgainstItsFormulaWorkedOut) {
   const Estimate none = wilson_rate(0, 16);
   EXPECT_EQ(none.low, 0);
-  EXPECT_NEAR(none.high, 2.70554345 / 18.70554345, budgets::trust_quantile);
+  EXPECT_NEAR(none.high, 2.70554345 / 18.70554345, budgets::kTrustQuantile);
   const Estimate all = wilson_rate(16, 16);
-  EXPECT_NEAR(all.low, 16 / 18.70554345, budgets::trust_quantile);
+  EXPECT_NEAR(all.low, 16 / 18.70554345, budgets::kTrustQuantile);
   EXPECT_EQ(all.high, 1);
   const Estimate half = wilson_rate(12, 24);
-  EXPECT_NEAR(half.low + half.high, 1, budgets::trust_quantile);
+  EXPECT_NEAR(half.low + half.high, 1, budgets::kTrustQuantile);
   EXPECT_EQ(half.mean, 0.5);
 }
 
 TEST(Numbers, StudentsQuantileAgainstTables) {
-  EXPECT_NEAR(student_t95(5), 2.0150, budgets::trust_student);
-  EXPECT_NEAR(student_t95(7), 1.8946, budgets::trust_student);
-  EXPECT_NEAR(student_t95(30), 1.6973, budgets::trust_student);
-  EXPECT_NEAR(student_t95(100000), 1.6449, budgets::trust_student);
+  EXPECT_NEAR(student_t95(5), 2.0150, budgets::kTrustStudent);
+  EXPECT_NEAR(student_t95(7), 1.8946, budgets::kTrustStudent);
+  EXPECT_NEAR(student_t95(30), 1.6973, budgets::kTrustStudent);
+  EXPECT_NEAR(student_t95(100000), 1.6449, budgets::kTrustStudent);
 }
 
 TEST(Numbers, BoundsCoverTheMeanAsOftenAsTheySay) {
