@@ -59,7 +59,7 @@ bool is_gguf(const std::string& path) {
 std::string find_model(const std::string& argument, const Host& host) {
   std::error_code error;
   if (fs::exists(argument, error)) return argument;
-  const std::vector<std::string> bundled{"rope", "alibi", "learned", "sinusoidal"};
+  const std::vector<std::string> bundled{"rope", "alibi", "learned", "sinusoidal", "rope-yarn"};
   if (std::find(bundled.begin(), bundled.end(), argument) == bundled.end()) {
     throw UsageError(fmt::format("model: {} is no path that exists and no bundled model ({}){}",
                                  in_quotes(argument), fmt::join(bundled, ", "),

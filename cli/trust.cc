@@ -155,20 +155,6 @@ ModelSpec runnable_spec(const std::string& path) {
       "trust: {} is a config alone, --text-file needs its weights: give the directory", in_quotes(path)));
 }
 
-bool follows_length(const ModelSpec& spec, const StaticTrust& facts) {
-  for (const PositionFacts& entry : facts_of(spec, {.recipe = facts.recipe}).positions) {
-    if (entry.length_rule != LengthRule::none) return true;
-  }
-  return false;
-}
-
-bool adds_positions(const ModelSpec& spec) {
-  for (const PositionSpec& position : spec.positions.embedding) {
-    if (position.mechanism != "token_types") return true;
-  }
-  return false;
-}
-
 class Measured {
  public:
   Measured(const TrustFlags& flags, const std::string& path, Host& host)
@@ -188,14 +174,15 @@ class Measured {
     MeasureQuery query;
     query.runtime = runtime.get();
     std::unique_ptr<Runtime> scaled;
-    bool follows = follows_length(stored, facts);
+    const DrivingRules rules = driving_rules(stored, facts.recipe);
+    bool follows = rules.follows_length;
     if (!flags_.extension.method.empty()) {
       const ModelSpec extended =
           extended_spec(stored, flags_.extension, facts.trained.tokens.value_or(facts.to));
       scaled = open(extended);
       query.scaled = scaled.get();
       query.extension = flags_.extension;
-      follows = follows || follows_length(extended, facts);
+      follows = follows || driving_rules(extended, facts.recipe).follows_length;
     }
     query.facts = &facts;
     query.documents = std::move(texts.documents);
@@ -203,7 +190,7 @@ class Measured {
     query.budget_s = flags_.budget_s;
     query.seed = flags_.seed;
     query.follows_length = follows;
-    query.absolute = adds_positions(spec);
+    query.absolute = rules.absolute;
     const InterruptWatch watch;
     query.interrupt = &watch.flag();
     query.planned = [this](const TrustPlan& plan) { say_plan(plan); };

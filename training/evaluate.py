@@ -19,7 +19,7 @@ import torch
 from torch.nn import functional as F
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from byte_models import CONFIGS, LENGTH, VOCAB, held_out_text
+from byte_models import LENGTH, STORED_AS, VOCAB, held_out_text
 
 LONG = 4 * LENGTH
 INSIDE = ((0, 16), (16, 32), (32, 64), (64, 128))
@@ -150,7 +150,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     text = held_out_text(arguments.text)
-    measured = [measure(name, arguments.models / name, text) for name in CONFIGS]
+    measured = [measure(name, arguments.models / name, text) for name in STORED_AS]
     parts = {
         "sizes": size_table(measured, arguments.models),
         "bits per byte": bits_table(measured),

@@ -60,9 +60,7 @@ def stretched(folder: Path) -> PreTrainedModel:
         "beta_fast": BETA_FAST,
         "beta_slow": 1.0,
     }
-    return AutoModelForCausalLM.from_pretrained(
-        folder, config=config, dtype=torch.float32, attn_implementation="eager"
-    )
+    return AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32, attn_implementation="eager")
 
 
 def train_on(model: PreTrainedModel, texts: list[torch.Tensor], steps: int) -> None:

@@ -290,6 +290,13 @@ struct TrustDocument {
   std::vector<std::int64_t> ids{};
 };
 
+/// How a model has to be driven.
+struct DrivingRules {
+  bool follows_length = false;  ///< the plan depends on the tokens seen or on the capacity
+  bool absolute = false;        ///< positions are added to the token state
+};
+[[nodiscard]] DrivingRules driving_rules(const ModelSpec& spec, const std::string& recipe);
+
 struct MeasureQuery {
   Runtime* runtime = nullptr;
   Runtime* scaled = nullptr;  ///< the same weights under `extension`; null = no A/B

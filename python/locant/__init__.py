@@ -54,6 +54,7 @@ from locant._locant import (
     set_threads,
 )
 from locant.diffs import Diff, diff
+from locant.lengths import trust
 from locant.models import Model, load
 from locant.ops import attend, bias_scores, embed, head, project, rotate
 from locant.plans import alibi_slopes, deberta_bucket, plan, t5_bucket, tables
@@ -140,4 +141,5 @@ __all__ = [
     "t5_bucket",
     "tables",
     "trace",
+    "trust",
 ]

@@ -797,6 +797,8 @@ def check(spec: Spec | None, weights: str, against: Spec | None, against_weights
 def rules() -> list[Rule]:
     """All rules of the checker, by id."""
 
+def trust(spec: Spec, weights: str, recipe: str, to: int | None, trained: int | None, runtime: object | None, documents: Sequence[Sequence[int]], lead: Sequence[int], budget_s: float, seed: int) -> str: ...
+
 def run_command(args: Sequence[str], out: int, err: int) -> int:
     """The command `locant` on two file descriptors; returns its exit status."""
 

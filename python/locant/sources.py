@@ -14,7 +14,7 @@ from typing import Any
 from locant import _locant
 from locant._locant import FileError, Spec, SpecError
 
-BUNDLED = ("rope", "alibi", "learned", "sinusoidal")
+BUNDLED = ("rope", "alibi", "learned", "sinusoidal", "rope-yarn")
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ void bind_runtime(nb::module_& m);
 void bind_model(nb::module_& m);
 void bind_trace(nb::module_& m);
 void bind_check(nb::module_& m);
+void bind_trust(nb::module_& m);
 void bind_cli(nb::module_& m);
 
 /// A plan and the recipe whose numbers its tables are made of.

@@ -15,5 +15,6 @@ NB_MODULE(_locant, m) {
   bind_model(m);
   bind_trace(m);
   bind_check(m);
+  bind_trust(m);
   bind_cli(m);
 }

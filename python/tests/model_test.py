@@ -17,7 +17,7 @@ import tiny
 from budgets import assert_within
 
 
-@pytest.mark.parametrize("name", ["rope", "alibi", "learned", "sinusoidal"])
+@pytest.mark.parametrize("name", ["rope", "alibi", "learned", "sinusoidal", "rope-yarn"])
 def test_logits_are_those_of_transformers(name: str) -> None:
     from locant.capture.decoding import load_model
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
 constexpr std::int64_t kMostSummed = 1 << 20;  // distances of B(m): a second is the limit of the static part
+constexpr double kRounded = 1e-6;              // tokens
 constexpr std::int64_t kReseed = 512;          // products after which a running angle is computed anew
 
 /// Distances below `to` whose angle is past `seen` on its turn.
@@ -29,7 +30,7 @@ Unseen unseen_of(double frequency, double seen, std::int64_t to) {
   const auto last = static_cast<double>(to - 1);
   for (double turn = 0; turn * kTurn + seen < frequency * last; ++turn) {
     // a distance that the trained length itself reaches is seen, whatever a product rounds
-    const double begin = std::floor((turn * kTurn + seen) / frequency * (1 + 1e-12)) + 1;
+    const double begin = std::floor((turn * kTurn + seen) / frequency + kRounded) + 1;
     const double end = std::min(std::ceil((turn + 1) * kTurn / frequency), last + 1);
     if (end <= begin) continue;
     if (!all.first) all.first = static_cast<std::int64_t>(begin);
@@ -100,7 +101,9 @@ void add_pairs(const Rotation& scheduled, const Rotation& plain, const AngleQuer
       }
       if (pair.plain * last < kTurn) {
         ++trust.incomplete_pairs;
-        const Unseen past = unseen_of(pair.inv_freq, pair.plain * last, query.to);
+        // a slowed pair steps between the angles of training: those short of the next plain step are seen
+        const double seen = pair.plain * (pair.compression < 1 ? last + 1 : last);
+        const Unseen past = unseen_of(pair.inv_freq, seen, query.to);
         pair.leaves_at = past.first;
         pair.excess = past.excess;
         pair.unseen = static_cast<double>(past.count) / static_cast<double>(query.to);

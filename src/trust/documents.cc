@@ -59,7 +59,26 @@ std::vector<std::int64_t> length_grid(const StaticTrust& facts, std::int64_t to)
   return {lengths.begin(), lengths.end()};
 }
 
-Documents cut_documents(const CutQuery& query) {
+namespace {
+
+/// Texts that repeat another are no further evidence.
+std::vector<TrustDocument> distinct_texts(const std::vector<TrustDocument>& texts) {
+  std::set<Ids> seen;
+  std::vector<TrustDocument> distinct;
+  for (const TrustDocument& text : texts) {
+    if (seen.insert(text.ids).second) distinct.push_back(text);
+  }
+  if (texts.size() > 1 && distinct.size() == 1)
+    throw SpecError(fmt::format("trust: documents must differ, all {} are the same", texts.size()));
+  return distinct;
+}
+
+}  // namespace
+
+Documents cut_documents(const CutQuery& asked) {
+  const std::vector<TrustDocument> texts = distinct_texts(*asked.texts);
+  CutQuery query = asked;
+  query.texts = &texts;
   std::int64_t longest_text = 0;
   for (const TrustDocument& text : *query.texts) longest_text = std::max(longest_text, size_of(text));
   const std::int64_t shortest = needed(query.lengths.front(), query.lead);
@@ -90,19 +109,18 @@ Documents cut_documents(const CutQuery& query) {
     }
   }
   const std::set<Ids> distinct(documents.ids.begin(), documents.ids.end());
-  if (distinct.size() < 2)
-    throw SpecError(fmt::format("trust: documents must differ, all {} are the same", documents.ids.size()));
   const std::size_t given = documents.ids.size();
   documents.ids.assign(distinct.begin(), distinct.end());
   if (static_cast<std::int64_t>(documents.ids.size()) < kLeastDocuments)
     throw SpecError(fmt::format("trust: an interval needs {} documents that differ, the texts give {}",
                                 kLeastDocuments, documents.ids.size()));
   shuffle(documents.ids, chance);
-  const auto whole = static_cast<std::int64_t>(query.texts->size());
-  documents.text = fmt::format("{} of {} text{} give {} documents of {} tokens, spans {} tokens apart", used,
-                               whole, whole == 1 ? "" : "s", given, span, gap_of(span));
-  if (documents.ids.size() < given)
-    documents.text += fmt::format("; {} that repeat another were left out", given - documents.ids.size());
+  const std::size_t whole = asked.texts->size();
+  documents.text =
+      fmt::format("{} of {} text{} give {} documents of {} tokens, the spans of one text {} tokens apart",
+                  used, whole, whole == 1 ? "" : "s", documents.ids.size(), span, gap_of(span));
+  if (const std::size_t left_out = given - documents.ids.size() + whole - texts.size(); left_out > 0)
+    documents.text += fmt::format("; {} that repeat another were left out", left_out);
   return documents;
 }
 

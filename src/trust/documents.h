@@ -15,7 +15,7 @@ using Ids = std::vector<std::int64_t>;
 inline constexpr std::int64_t kTargets = 32;        // tokens scored at the end of a document
 inline constexpr std::int64_t kShortest = 32;       // tokens of the shortest window
 inline constexpr std::int64_t kLeastDocuments = 8;  // for an interval over documents
-inline constexpr std::int64_t kMostDocuments = 96;
+inline constexpr std::int64_t kMostDocuments = 160;
 
 /// Lengths to be measured: powers of two and the middle between two, with the lengths that something states.
 [[nodiscard]] std::vector<std::int64_t> length_grid(const StaticTrust& facts, std::int64_t to);

@@ -90,6 +90,15 @@ ModelSpec extended_spec(const ModelSpec& spec, const Extension& extension, std::
   return extended;
 }
 
+DrivingRules driving_rules(const ModelSpec& spec, const std::string& recipe) {
+  DrivingRules rules;
+  for (const PositionFacts& entry : facts_of(spec, {.recipe = recipe}).positions)
+    rules.follows_length = rules.follows_length || entry.length_rule != LengthRule::none;
+  for (const PositionSpec& position : spec.positions.embedding)
+    rules.absolute = rules.absolute || position.mechanism != "token_types";
+  return rules;
+}
+
 ModelSpec with_stored_rows(const ModelSpec& spec, const StaticTrust& facts) {
   ModelSpec stored = spec;
   for (PositionSpec& position : stored.positions.embedding) {

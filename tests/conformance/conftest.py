@@ -19,7 +19,7 @@ from command import ROOT, Locant
 from models import ModelShop
 from reference import Reference
 
-BUNDLED = ("rope", "alibi", "learned", "sinusoidal")
+BUNDLED = ("rope", "alibi", "learned", "sinusoidal", "rope-yarn")
 
 
 def pytest_configure(config: pytest.Config) -> None:

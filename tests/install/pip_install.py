@@ -69,7 +69,7 @@ def check_import(work: Path) -> None:
 
 def check_command(work: Path) -> None:
     command = work / "venv/bin/locant"
-    for model in ("rope", "alibi", "learned", "sinusoidal"):
+    for model in ("rope", "alibi", "learned", "sinusoidal", "rope-yarn"):
         told = run(command, "run", model, "--ids", "5,6,7", "--json", "--quiet", cwd=work)
         if '"tool": "locant"' not in told and '"tool":"locant"' not in told:
             raise Failed(f"locant run {model} said {told}")
