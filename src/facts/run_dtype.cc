@@ -19,8 +19,8 @@ std::optional<DType> named(const Json& object) {
     if (!object.contains(key) || !object[key].is_string()) continue;
     const auto word = object[key].get<std::string>();
     for (const auto& [name, dtype] : kNames) {
-      if (word.ends_with(name) && (word.size() == name.size() || word.ends_with("." + std::string(name))))
-        return dtype;
+      const bool ends = word.ends_with(name);
+      if (ends && (word.size() == name.size() || word[word.size() - name.size() - 1] == '.')) return dtype;
     }
   }
   return std::nullopt;
