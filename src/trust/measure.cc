@@ -172,6 +172,7 @@ class Measurement {
 
   /// The same pass twice: what a runtime's own arithmetic moves.
   double replicate() {
+    if (answer_.plan.lengths.empty() || clock_.interrupted()) return 0;
     const std::vector<Ids> rows(1,
                                 window_of(documents_.ids.front(), answer_.plan.lengths.back(), query_.lead));
     std::vector<float> first;

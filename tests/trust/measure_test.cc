@@ -161,8 +161,12 @@ TEST(Retrieval, DistanceAndLengthAreToldApart) {
   behaviour.copies = 130;
   const MeasuredTrust found = measured({.behaviour = behaviour});
   for (const RetrievalCell& cell : found.retrieval.cells) {
-    if (cell.distance <= 126) EXPECT_EQ(cell.holds, Judgement::holds) << cell.length << " " << cell.distance;
-    if (cell.distance > 134) EXPECT_EQ(cell.holds, Judgement::fails) << cell.length << " " << cell.distance;
+    if (cell.distance <= 126) {
+      EXPECT_EQ(cell.holds, Judgement::holds) << cell.length << " " << cell.distance;
+    }
+    if (cell.distance > 134) {
+      EXPECT_EQ(cell.holds, Judgement::fails) << cell.length << " " << cell.distance;
+    }
   }
   EXPECT_EQ(found.retrieval.length, 128);
 }
