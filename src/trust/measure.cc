@@ -30,7 +30,9 @@ Scorer::Feeding feeding_of(const MeasureQuery& query) {
 class Measurement {
  public:
   explicit Measurement(const MeasureQuery& query)
-      : query_(query), clock_(query.budget_s, query.interrupt), scorer_(*query.runtime, feeding_of(query)) {
+      : query_(query),
+        clock_(query.budget_s, query.spent_s, query.interrupt),
+        scorer_(*query.runtime, feeding_of(query)) {
     if (query.scaled != nullptr) scaled_.emplace(*query.scaled, feeding_of(query));
   }
 
