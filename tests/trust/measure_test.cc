@@ -103,7 +103,9 @@ TEST(Measure, FiveSeedsGiveOneVerdict) {
 }
 
 TEST(Measure, AModelThatDoesNotUseContextGetsNoLength) {
-  const Asked asked;  // right as surely at every position
+  Behaviour short_sighted;  // surest where it has read least
+  short_sighted.boost = [](std::int64_t position) { return position < 32 ? 3.0 : 1.0; };
+  const Asked asked{.behaviour = short_sighted};
   const MeasuredTrust found = measured(asked);
   EXPECT_EQ(found.loss.control, Judgement::fails);
   EXPECT_EQ(found.loss.no_harm, std::nullopt);
