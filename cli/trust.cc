@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <ostream>
 
@@ -188,6 +189,7 @@ class Measured {
     query.documents = std::move(texts.documents);
     query.lead = std::move(texts.lead);
     query.budget_s = flags_.budget_s;
+    query.spent_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
     query.seed = flags_.seed;
     query.follows_length = follows;
     query.absolute = rules.absolute;
@@ -211,6 +213,7 @@ class Measured {
       host_.err() << "locant: " << one_line(plan_text(plan)) << '\n' << std::flush;
   }
 
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   const TrustFlags& flags_;
   const std::string& path_;
   Host& host_;

@@ -305,6 +305,7 @@ struct MeasureQuery {
   std::vector<TrustDocument> documents{};
   std::vector<std::int64_t> lead{};  ///< ids that stand before every window (<s>)
   double budget_s = 120;
+  double spent_s = 0;  ///< of the budget, before this: reading weights and texts
   std::uint64_t seed = 1;
   /// The plan depends on the tokens seen: rows are fed in one piece.
   bool follows_length = false;

@@ -11,9 +11,10 @@ namespace locant::trust_room {
 
 class Clock {
  public:
-  Clock(double budget_s, const std::atomic<bool>* interrupt) : budget_s_(budget_s), interrupt_(interrupt) {}
+  Clock(double budget_s, double spent_s, const std::atomic<bool>* interrupt)
+      : budget_s_(budget_s), spent_s_(spent_s), interrupt_(interrupt) {}
   [[nodiscard]] double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    return spent_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
   [[nodiscard]] double budget() const noexcept { return budget_s_; }
   [[nodiscard]] bool interrupted() const noexcept {
@@ -27,6 +28,7 @@ class Clock {
  private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   double budget_s_;
+  double spent_s_;
   const std::atomic<bool>* interrupt_;
 };
 

@@ -30,7 +30,9 @@ Scorer::Feeding feeding_of(const MeasureQuery& query) {
 class Measurement {
  public:
   explicit Measurement(const MeasureQuery& query)
-      : query_(query), clock_(query.budget_s, query.interrupt), scorer_(*query.runtime, feeding_of(query)) {
+      : query_(query),
+        clock_(query.budget_s, query.spent_s, query.interrupt),
+        scorer_(*query.runtime, feeding_of(query)) {
     if (query.scaled != nullptr) scaled_.emplace(*query.scaled, feeding_of(query));
   }
 
@@ -172,6 +174,7 @@ class Measurement {
 
   /// The same pass twice: what a runtime's own arithmetic moves.
   double replicate() {
+    if (answer_.plan.lengths.empty() || clock_.interrupted()) return 0;
     const std::vector<Ids> rows(1,
                                 window_of(documents_.ids.front(), answer_.plan.lengths.back(), query_.lead));
     std::vector<float> first;

@@ -103,7 +103,9 @@ TEST(Measure, FiveSeedsGiveOneVerdict) {
 }
 
 TEST(Measure, AModelThatDoesNotUseContextGetsNoLength) {
-  const Asked asked;  // right as surely at every position
+  Behaviour short_sighted;  // surest where it has read least
+  short_sighted.boost = [](std::int64_t position) { return position < 32 ? 3.0 : 1.0; };
+  const Asked asked{.behaviour = short_sighted};
   const MeasuredTrust found = measured(asked);
   EXPECT_EQ(found.loss.control, Judgement::fails);
   EXPECT_EQ(found.loss.no_harm, std::nullopt);
@@ -161,8 +163,12 @@ TEST(Retrieval, DistanceAndLengthAreToldApart) {
   behaviour.copies = 130;
   const MeasuredTrust found = measured({.behaviour = behaviour});
   for (const RetrievalCell& cell : found.retrieval.cells) {
-    if (cell.distance <= 126) EXPECT_EQ(cell.holds, Judgement::holds) << cell.length << " " << cell.distance;
-    if (cell.distance > 134) EXPECT_EQ(cell.holds, Judgement::fails) << cell.length << " " << cell.distance;
+    if (cell.distance <= 126) {
+      EXPECT_EQ(cell.holds, Judgement::holds) << cell.length << " " << cell.distance;
+    }
+    if (cell.distance > 134) {
+      EXPECT_EQ(cell.holds, Judgement::fails) << cell.length << " " << cell.distance;
+    }
   }
   EXPECT_EQ(found.retrieval.length, 128);
 }
