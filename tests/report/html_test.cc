@@ -86,7 +86,9 @@ TEST(ReportHtml, IsWellFormedAndLoadsNothing) {
       EXPECT_NE(name, "src");
       EXPECT_THAT(value, Not(HasSubstr("://"))) << element->tag;
       EXPECT_THAT(name, Not(testing::StartsWith("on")));
-      if (name == "href") EXPECT_EQ(value.front(), '#');
+      if (name == "href") {
+        EXPECT_EQ(value.front(), '#');
+      }
     }
   }
   EXPECT_THAT(page, Not(HasSubstr("url(")));
@@ -134,7 +136,9 @@ TEST(ReportHtml, EveryPictureIsNamedAndHasItsNumbers) {
   for (const char* const name : {"aria-labelledby", "aria-describedby"}) {
     for (const Element* const element : root.all("")) {
       const std::string id = element->attribute(name);
-      if (!id.empty()) EXPECT_TRUE(ids.contains(id)) << id;
+      if (!id.empty()) {
+        EXPECT_TRUE(ids.contains(id)) << id;
+      }
     }
   }
 }
