@@ -242,11 +242,20 @@ def test_rows_that_never_learned(locant: Locant, bundled: Path, tmp_path: Path) 
     assert "rows-never-learned" in [finding["name"] for finding in found.facts["findings"]]
 
 
-def test_whole_tables_are_left_alone(locant: Locant, bundled: Path, data: Path) -> None:
-    for model in (bundled / "learned", data / "capp-gpt2"):
-        found = trust(locant, model)
-        assert all(table["evidence"] is None for table in found.facts["tables"]), model
-        assert found.facts["trained"]["source"] != "weights"
+def test_whole_tables_are_left_alone(locant: Locant, bundled: Path) -> None:
+    found = trust(locant, bundled / "learned")
+    assert all(table["evidence"] is None for table in found.facts["tables"])
+    assert found.facts["trained"]["source"] != "weights"
+
+
+def test_a_released_table_that_learned_33_of_512_rows(locant: Locant, data: Path) -> None:
+    """The others have the norm of GPT-2's initialisation, 0.02 sqrt(width)."""
+    found = trust(locant, data / "capp-gpt2")
+    config = json.loads((data / "capp-gpt2" / "config.json").read_text())
+    (table,) = found.facts["tables"]
+    assert (table["rows"], table["learned"]) == (512, 33)
+    drawn = config["initializer_range"] * config["n_embd"] ** 0.5
+    assert abs(table["norm_behind"] / drawn - 1) < 0.05
 
 
 def test_static_part_takes_less_than_a_second(locant: Locant, bundled: Path) -> None:
