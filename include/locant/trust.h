@@ -195,7 +195,7 @@ struct LossCurve {
   /// Control: does context help at all? Without it nothing that follows means anything.
   Judgement control = Judgement::not_measured;
   std::string control_text{};
-  std::optional<std::int64_t> no_harm{};     ///< largest length that holds, with all shorter ones
+  std::optional<std::int64_t> no_harm{};     ///< largest length that holds below every one that fails
   std::optional<std::int64_t> first_harm{};  ///< smallest length that fails
   std::optional<std::int64_t> benefit{};     ///< largest length at which the loss still falls
   Judgement to_declared = Judgement::not_measured;

@@ -125,8 +125,9 @@ void judge_lengths(const CurveQuery& query, LossCurve& curve) {
   for (const LossPoint& point : curve.points) {
     if (point.documents == 0) break;
     const bool holds = point.no_harm == Judgement::holds || point.no_harm == Judgement::reference;
-    unbroken = unbroken && holds;
-    if (unbroken) curve.no_harm = point.length;
+    // each is held against the best of all shorter ones: an undecided one between says nothing against it
+    unbroken = unbroken && point.no_harm != Judgement::fails;
+    if (unbroken && holds) curve.no_harm = point.length;
     if (point.no_harm == Judgement::fails && !curve.first_harm) curve.first_harm = point.length;
     if (point.falls) curve.benefit = point.length;
   }
@@ -198,8 +199,8 @@ ScalingTrust judge_scaling(const CurveQuery& query) {
         bootstrap_mean(differences_of(table.scaled[i], table.loss[best], documents), query.seed);
     const Judgement no_harm = judged(against);
     point.harmful = no_harm == Judgement::fails;
-    unbroken = unbroken && no_harm == Judgement::holds;
-    if (unbroken) scaling.no_harm = point.length;
+    unbroken = unbroken && no_harm != Judgement::fails;
+    if (unbroken && no_harm == Judgement::holds) scaling.no_harm = point.length;
     if (point.inside) {
       any_inside = true;
       harmful_inside = harmful_inside || point.harmful;
