@@ -39,6 +39,9 @@ def test_two_runtimes_give_one_curve() -> None:
         assert (a["length"], a["no_harm"], a["documents"]) == (b["length"], b["no_harm"], b["documents"])
 
 
+SMALL = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+
+
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(locant.SpecError, match="the shortest window needs a text of 33 tokens"):
         locant.trust("rope", documents=["It is a truth."])
@@ -47,4 +50,4 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(locant.SpecError, match="none are given"):
         locant.trust("rope", runtime=locant.load("rope"))
     with pytest.raises(locant.SpecError, match="a config has no weights"):
-        locant.trust({"model_type": "llama"}, documents=["a"])
+        locant.trust({**SMALL, "model_type": "llama"}, documents=["a"])

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -73,7 +74,10 @@ TEST(CompareConfigs, EveryConfigSaysWhatTheTableSays) {
   if (paths.empty()) GTEST_SKIP() << "no published configs here (LOCANT_TEST_DATA)";
   const Json want = table();
   EXPECT_EQ(want.size(), paths.size());
-  for (const fs::path& path : paths) {
+  // Each takes a second: a fixed sample, and all of them where all tests are run.
+  const std::size_t step = std::getenv("LOCANT_FULL") == nullptr ? 6 : 1;
+  for (std::size_t i = 0; i < paths.size(); i += step) {
+    const fs::path& path = paths[i];
     const std::string name = path.stem().string();
     ASSERT_TRUE(want.contains(name)) << name << ": " << measured(path).dump();
     EXPECT_EQ(measured(path).dump(), want[name].dump()) << name;

@@ -117,7 +117,12 @@ TEST_F(RotateStoreRules, Overlaps) {
   EXPECT_EQ(with([&](auto& c) { c.v = {q.data() + 40, {2, 2, 6}}; }), "rotate_store: q overlaps k or v");
   EXPECT_EQ(with([&](auto& c) { c.v = {keys.data(), {2, 2, 6}}; }), "rotate_store: k or v overlap the cache");
   EXPECT_EQ(with([&](auto& c) { c.values.norms = k.data(); }), "rotate_store: k or v overlap the cache");
-  EXPECT_EQ(with([&](auto& c) { c.values.data = q.data(); }), "rotate_store: q overlaps the cache");
+  std::vector<float> room(1024);  // for the whole cache: nothing else lies behind q
+  EXPECT_EQ(with([&](auto& c) {
+              c.q = {room.data(), c.q.shape()};
+              c.values.data = room.data();
+            }),
+            "rotate_store: q overlaps the cache");
   EXPECT_EQ(with([&](auto& c) { c.values.data = keys.data() + 3; }), "rotate_store: keys overlap values");
   EXPECT_EQ(with([&](auto& c) { c.keys.norms = values.data(); }), "rotate_store: keys overlap values");
   EXPECT_EQ(with([&](auto& c) {
