@@ -32,7 +32,8 @@ struct LoadOptions {
   WeightStorage weights =
       WeightStorage::as_stored;                ///< blocks of a GGUF file stay blocks under as_stored only
   Activations activations = Activations::f32;  ///< arithmetic of products
-  /// Read instead of the config at the path: the same model under other positions. Its tensors must still fit.
+  /// Read instead of the config at the path: the same model under other positions. Its tensors must still
+  /// fit.
   const ModelSpec* spec = nullptr;
 };
 

@@ -141,8 +141,8 @@ struct ProjectCall {
   View<float, 2> out{};  ///< [T, N]
 };
 void project(const ProjectCall& call, ThreadPool& pool);
-/// Several at once, one fork for all of them, each with the bits it has alone. No out may overlap what another
-/// call reads or writes.
+/// Several at once, one fork for all of them, each with the bits it has alone. No out may overlap what
+/// another call reads or writes.
 void project(std::span<const ProjectCall> calls, ThreadPool& pool);
 
 // ---------------------------------------------------------------------------------------------
