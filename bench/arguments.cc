@@ -2,6 +2,7 @@
 #include "arguments.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <map>
@@ -70,6 +71,16 @@ Arguments parse(const std::vector<std::string>& args) {
   }
   if (!seconds.empty()) result.options.seconds = seconds_of(seconds);
   return result;
+}
+
+std::string omissions(const Arguments& arguments) {
+  std::string flags = arguments.quick ? "--quick" : "";
+  const auto add = [&](std::string_view flag, const std::string& value) {
+    if (!value.empty()) flags += fmt::format("{}{} {}", flags.empty() ? "" : " ", flag, value);
+  };
+  add("--peers", fmt::format("{}", fmt::join(arguments.peers, ",")));
+  add("--only", arguments.options.only);
+  return flags;
 }
 
 }  // namespace locant::bench

@@ -30,6 +30,8 @@ struct Arguments {
   bool json = false;
   bool quick = false;
 };
+/// The flags that leave rows, peers or time out of a run, as they are given; "" = none.
+[[nodiscard]] std::string omissions(const Arguments& arguments);
 /// SpecError on what is no flag.
 [[nodiscard]] Arguments parse(const std::vector<std::string>& args);
 

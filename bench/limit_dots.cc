@@ -1,40 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "limit_dots.h"
 
+#include "kernels/amx.h"
+#include "kernels/amx_tiles.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 namespace locant::bench {
 
 #if defined(__x86_64__)
-namespace {
-
-// ldtilecfg reads all 64 bytes: the operand is the whole struct, else the shapes may never be written.
-struct alignas(64) TileShapes {
-  std::uint8_t palette = 1;
-  std::uint8_t start_row = 0;
-  std::uint8_t reserved[14]{};
-  std::uint16_t row_bytes[16]{64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16]{16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(TileShapes) == 64);
-
-constexpr std::int64_t kTileBytes = 1024;
-struct alignas(64) Tiles {
-  std::uint8_t bytes[4 * kTileBytes]{};
-};
-
-bool kernel_gives_tiles() noexcept {
-  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
-  constexpr int kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
-}  // namespace
-
 DotSupport dot_support() noexcept {
   DotSupport found;
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -42,9 +18,6 @@ DotSupport dot_support() noexcept {
   const bool wide = __builtin_cpu_supports("avx512bw") != 0;
   if (wide && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) {
     found.vpdpbusd = (c >> 11 & 1U) != 0;
-    const bool tiles = (d >> 24 & 1U) != 0 && kernel_gives_tiles();
-    found.amx_bf16 = tiles && (d >> 22 & 1U) != 0;
-    found.amx_int8 = tiles && (d >> 25 & 1U) != 0;
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) found.vdpbf16ps = (a >> 5 & 1U) != 0;
   }
   return found;
@@ -167,52 +140,49 @@ __attribute__((target("avx512f,avx512bw,avx512bf16"))) double vdpbf16ps_work(std
   return static_cast<double>(rounds) * kWideChains * 2 * 32;
 }
 
-__attribute__((target("amx-tile,amx-bf16"))) double amx_bf16_work(std::int64_t rounds, float* sink) noexcept {
-  const TileShapes shapes;
-  const Tiles tiles;
-  const std::int64_t stride = 64;
-  asm volatile("ldtilecfg %0" ::"m"(shapes));
-  asm volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::);
+namespace {
+
+// Four products a round, multiply(tiles), with the loads of their four operands.
+template <class Multiply>
+double tile_work(std::int64_t rounds, std::int64_t columns, float* sink, Multiply multiply) noexcept {
+  constexpr std::size_t kTileBytes = 1024, kRowBytes = 64;
+  alignas(64) const std::uint8_t operands[4][kTileBytes] = {};
+  kernels::HardwareTiles tiles;
+  tiles.configure(kernels::whole_tiles());
+  tiles.zero<0>();
+  tiles.zero<1>();
+  tiles.zero<2>();
+  tiles.zero<3>();
   for (std::int64_t i = 0; i < rounds; ++i) {
-    asm volatile(
-        "tileloadd (%0,%1,1), %%tmm4\n\t"
-        "tileloadd 1024(%0,%1,1), %%tmm5\n\t"
-        "tileloadd 2048(%0,%1,1), %%tmm6\n\t"
-        "tileloadd 3072(%0,%1,1), %%tmm7\n\t"
-        "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
-        "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
-        "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
-        "tdpbf16ps %%tmm7, %%tmm5, %%tmm3"
-        :
-        : "r"(tiles.bytes), "r"(stride), "m"(tiles));
+    tiles.load<4>(operands[0], kRowBytes);
+    tiles.load<5>(operands[1], kRowBytes);
+    tiles.load<6>(operands[2], kRowBytes);
+    tiles.load<7>(operands[3], kRowBytes);
+    multiply(tiles);
   }
-  asm volatile("tilerelease" ::);
+  tiles.release();
   *sink += static_cast<float>(rounds);
-  return static_cast<double>(rounds) * 4 * 2 * 16 * 16 * 32;
+  return static_cast<double>(rounds * 4 * 2 * 16 * 16 * columns);
 }
 
-__attribute__((target("amx-tile,amx-int8"))) double amx_int8_work(std::int64_t rounds, float* sink) noexcept {
-  const TileShapes shapes;
-  const Tiles tiles;
-  const std::int64_t stride = 64;
-  asm volatile("ldtilecfg %0" ::"m"(shapes));
-  asm volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::);
-  for (std::int64_t i = 0; i < rounds; ++i) {
-    asm volatile(
-        "tileloadd (%0,%1,1), %%tmm4\n\t"
-        "tileloadd 1024(%0,%1,1), %%tmm5\n\t"
-        "tileloadd 2048(%0,%1,1), %%tmm6\n\t"
-        "tileloadd 3072(%0,%1,1), %%tmm7\n\t"
-        "tdpbusd %%tmm6, %%tmm4, %%tmm0\n\t"
-        "tdpbusd %%tmm7, %%tmm4, %%tmm1\n\t"
-        "tdpbusd %%tmm6, %%tmm5, %%tmm2\n\t"
-        "tdpbusd %%tmm7, %%tmm5, %%tmm3"
-        :
-        : "r"(tiles.bytes), "r"(stride), "m"(tiles));
-  }
-  asm volatile("tilerelease" ::);
-  *sink += static_cast<float>(rounds);
-  return static_cast<double>(rounds) * 4 * 2 * 16 * 16 * 64;
+}  // namespace
+
+double amx_bf16_work(std::int64_t rounds, float* sink) noexcept {
+  return tile_work(rounds, 32, sink, [](kernels::HardwareTiles& tiles) {
+    tiles.add_bf16<0, 4, 6>();
+    tiles.add_bf16<1, 4, 7>();
+    tiles.add_bf16<2, 5, 6>();
+    tiles.add_bf16<3, 5, 7>();
+  });
+}
+
+double amx_int8_work(std::int64_t rounds, float* sink) noexcept {
+  return tile_work(rounds, 64, sink, [](kernels::HardwareTiles& tiles) {
+    tiles.add_bytes<0, 4, 6>();
+    tiles.add_bytes<1, 4, 7>();
+    tiles.add_bytes<2, 5, 6>();
+    tiles.add_bytes<3, 5, 7>();
+  });
 }
 
 #else

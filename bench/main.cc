@@ -103,7 +103,8 @@ int run(const Arguments& arguments) {
   const RunInfo info{.target = choose_target(arguments.target),
                      .forced = !arguments.target.empty(),
                      .load_start = load_average(),
-                     .date = date_now()};
+                     .date = date_now(),
+                     .flags = omissions(arguments)};
   constexpr double kQuiet = 0.5;
   if (info.load_start > kQuiet) {
     fmt::print(stderr,

@@ -25,6 +25,7 @@ struct RunInfo {
   bool forced = false;
   double load_start = -1;
   std::string date;
+  std::string flags;  ///< what left rows, peers or time out, as given; "" = nothing
 };
 
 void print_head(const RunInfo& info, const Run& run);

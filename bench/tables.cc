@@ -42,6 +42,20 @@ Row row_of(const std::shared_ptr<Tables>& data, std::string operation, std::func
           .peer = fmt::format(R"({{"op": "table", "tokens": {}, "pairs": {}}})", kTokens, kPairs)};
 }
 
+// The largest deviation of cos(t, i) and sin(t, i) as they were read.
+template <class Cos, class Sin>
+double error_of(const Tables& data, Cos cos_at, Sin sin_at) {
+  double most = 0;
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    for (std::int64_t i = 0; i < kPairs; ++i) {
+      const double angle = static_cast<double>(kFirst + t) * data.inv_freq[static_cast<std::size_t>(i)];
+      most = std::max({most, std::fabs(static_cast<double>(cos_at(t, i)) - std::cos(angle)),
+                       std::fabs(static_cast<double>(sin_at(t, i)) - std::sin(angle))});
+    }
+  }
+  return most / budgets::kTableExact;
+}
+
 Row rotation_row() {
   auto data = std::make_shared<Tables>();
   auto rotation = std::make_shared<Rotation>();
@@ -53,18 +67,7 @@ Row rotation_row() {
       [=] {
         rotation_table(*rotation, {}, {data->positions.data(), {1, kTokens}}, cos, sin);
       },
-      [=] {
-        double most = 0;
-        for (std::int64_t t = 0; t < kTokens; ++t) {
-          for (std::int64_t i = 0; i < kPairs; ++i) {
-            const double angle =
-                static_cast<double>(kFirst + t) * data->inv_freq[static_cast<std::size_t>(i)];
-            most = std::max({most, std::fabs(static_cast<double>(cos(t, i)) - std::cos(angle)),
-                             std::fabs(static_cast<double>(sin(t, i)) - std::sin(angle))});
-          }
-        }
-        return most / budgets::kTableExact;
-      });
+      [=] { return error_of(*data, cos, sin); });
 }
 
 Row sinusoid_row() {
@@ -81,16 +84,9 @@ Row sinusoid_row() {
         sinusoid_rows(*embedding, {}, {data->positions.data(), {kTokens}}, rows);
       },
       [=] {
-        double most = 0;
-        for (std::int64_t t = 0; t < kTokens; ++t) {
-          for (std::int64_t i = 0; i < kPairs; ++i) {
-            const double angle =
-                static_cast<double>(kFirst + t) * data->inv_freq[static_cast<std::size_t>(i)];
-            most = std::max({most, std::fabs(static_cast<double>(rows(t, 2 * i)) - std::sin(angle)),
-                             std::fabs(static_cast<double>(rows(t, 2 * i + 1)) - std::cos(angle))});
-          }
-        }
-        return most / budgets::kTableExact;
+        return error_of(
+            *data, [&](std::int64_t t, std::int64_t i) { return rows(t, 2 * i + 1); },
+            [&](std::int64_t t, std::int64_t i) { return rows(t, 2 * i); });
       });
 }
 

@@ -44,6 +44,15 @@ class Answer {
 [[nodiscard]] OrderedJson json_envelope(std::string_view command);
 /// NaN and infinities as strings.
 [[nodiscard]] OrderedJson json_number(double value);
+template <class T>
+[[nodiscard]] OrderedJson or_null(const std::optional<T>& value) {
+  if (!value) return nullptr;
+  if constexpr (std::is_same_v<T, double>) {
+    return json_number(*value);
+  } else {
+    return *value;
+  }
+}
 
 /// One line on stderr, replaced by the next and removed at the end; only on a terminal and not with --quiet.
 class Progress {

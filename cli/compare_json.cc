@@ -6,16 +6,6 @@
 namespace locant::cli {
 namespace {
 
-template <class Value>
-OrderedJson or_null(const std::optional<Value>& value) {
-  if (!value) return nullptr;
-  if constexpr (std::is_same_v<Value, double>) {
-    return json_number(*value);
-  } else {
-    return *value;
-  }
-}
-
 OrderedJson gap_json(const std::optional<Gap>& gap) {
   if (!gap) return nullptr;
   return {{"position", gap->position},

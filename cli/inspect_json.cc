@@ -7,11 +7,6 @@
 namespace locant::cli {
 namespace {
 
-template <class T>
-OrderedJson or_null(const std::optional<T>& value) {
-  return value ? OrderedJson(*value) : OrderedJson();
-}
-
 OrderedJson word_or_null(const std::string& word) {
   return word.empty() ? OrderedJson() : OrderedJson(word);
 }

@@ -7,15 +7,6 @@
 namespace locant::cli {
 namespace {
 
-template <class T>
-OrderedJson or_null(const std::optional<T>& value) {
-  return value ? OrderedJson(*value) : OrderedJson();
-}
-
-OrderedJson number_or_null(const std::optional<double>& value) {
-  return value ? json_number(*value) : OrderedJson();
-}
-
 OrderedJson piece_or_null(const RunReport& report, std::int64_t id) {
   return report.tokenizer == nullptr ? OrderedJson() : OrderedJson(report.tokenizer->piece(id));
 }
@@ -92,8 +83,7 @@ OrderedJson row_json(const RunReport& report, std::size_t row) {
   out["positions"] = report.positions.axes == 1 ? OrderedJson(positions.front()) : OrderedJson(positions);
   out["pieces"] = pieces_json(report, report.rows[row]);
   out["logprobs"] = OrderedJson::array();
-  for (const auto& value : report.scores.log_probabilities[row])
-    out["logprobs"].push_back(number_or_null(value));
+  for (const auto& value : report.scores.log_probabilities[row]) out["logprobs"].push_back(or_null(value));
   out["next"] = next_json(report, row);
   if (report.pooled != nullptr) out["embedding"] = embedding_json(report, row);
   const RowContinuation& continuation = report.continuations[row];
@@ -136,13 +126,12 @@ OrderedJson run_json(const RunReport& report) {
   out["rows"] = OrderedJson::array();
   for (std::size_t row = 0; row < report.rows.size(); ++row) out["rows"].push_back(row_json(report, row));
   const Timing& timing = report.timing;
-  out["timing"] = {
-      {"load_s", timing.load_s},
-      {"prompt_tokens", timing.prompt_tokens},
-      {"prompt_tokens_per_s", number_or_null(rate(timing.prompt_tokens, timing.prompt_s))},
-      {"generated_tokens", timing.generated_tokens},
-      {"generated_tokens_per_s", number_or_null(rate(timing.generated_passes, timing.generated_s))},
-      {"peak_bytes", timing.peak_bytes}};
+  out["timing"] = {{"load_s", timing.load_s},
+                   {"prompt_tokens", timing.prompt_tokens},
+                   {"prompt_tokens_per_s", or_null(rate(timing.prompt_tokens, timing.prompt_s))},
+                   {"generated_tokens", timing.generated_tokens},
+                   {"generated_tokens_per_s", or_null(rate(timing.generated_passes, timing.generated_s))},
+                   {"peak_bytes", timing.peak_bytes}};
   out["memory"] = {{"weight_bytes", report.memory.weights},
                    {"cache_bytes", report.memory.cache},
                    {"workspace_bytes", report.memory.workspace},

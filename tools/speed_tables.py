@@ -178,12 +178,13 @@ def section(files: list[Run]) -> list[str]:
             runs.setdefault(row["threads"], []).append(row)
     threads = ",".join(str(count) for count in sorted(runs))
     forced = f" --target {machine['target']}" if machine["forced"] else ""
+    omitted = "".join(f" {flags}" for flags in sorted({run["machine"]["flags"] for run in files} - {""}))
     word = f"{machine['target']} alone" if machine["forced"] else machine["target"]
     dates = sorted({run["machine"]["date"][:10] for run in files})
     loads = [run["machine"][end] for run in files for end in ("load_start", "load_end")]
     lines = [
         f"\n## {machine['cpu']}: {word}\n",
-        f"{' and '.join(dates)}, `./dev bench{forced} --threads {threads}`, load {min(loads):.1f} to {max(loads):.1f}, "
+        f"{' and '.join(dates)}, `./dev bench{forced} --threads {threads}{omitted}`, load {min(loads):.1f} to {max(loads):.1f}, "
         f"{machine['kernel']}. Peers: {'; '.join(files[0]['peers'].values()) or 'none'}.\n",
         *table(runs),
     ]

@@ -14,6 +14,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -42,28 +43,37 @@ WEIGHT_SEED = 1
 DATA_SEED = 2
 
 
-def batches(texts: list[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """[BATCH, LENGTH + 1] ids without end: every window inside one novel is equally likely."""
-    stream = torch.cat(texts)
-    ends = torch.tensor([len(text) for text in texts]).cumsum(0).tolist()
-    starts = torch.cat([torch.arange(end - len(text), end - LENGTH) for end, text in zip(ends, texts, strict=True)])
-    # Its own generator: how many numbers a family draws for its weights must not move the data.
-    generator = torch.Generator().manual_seed(DATA_SEED)
-    reach = torch.arange(LENGTH + 1)
-    while True:
-        chosen = torch.randint(len(starts), (BATCH,), generator=generator)
-        yield stream[starts[chosen][:, None] + reach]
+@dataclass(frozen=True)
+class Batches:
+    """[rows, length + 1] ids without end: every window inside one novel is equally likely."""
+
+    rows: int = BATCH
+    length: int = LENGTH
+    seed: int = DATA_SEED
+
+    def of(self, texts: list[torch.Tensor]) -> Iterator[torch.Tensor]:
+        stream = torch.cat(texts)
+        ends = torch.tensor([len(text) for text in texts]).cumsum(0).tolist()
+        starts = torch.cat(
+            [torch.arange(end - len(text), end - self.length) for end, text in zip(ends, texts, strict=True)]
+        )
+        # Its own generator: how many numbers a family draws for its weights must not move the data.
+        generator = torch.Generator().manual_seed(self.seed)
+        reach = torch.arange(self.length + 1)
+        while True:
+            chosen = torch.randint(len(starts), (self.rows,), generator=generator)
+            yield stream[starts[chosen][:, None] + reach]
 
 
 def rate(step: int, steps: int) -> float:
-    """Linear warm-up, then a cosine to zero; as a fraction of PEAK_RATE."""
+    """Linear warm-up, then a cosine to zero; as a fraction of the peak rate."""
     warmup = min(WARMUP, steps // 10 + 1)
     if step < warmup:
         return (step + 1) / warmup
     return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
 
 
-def optimizer_for(model: nn.Module) -> torch.optim.AdamW:
+def optimizer_for(model: nn.Module, peak: float) -> torch.optim.AdamW:
     """Weight decay on matrices; not on norms and biases, which it would only pull towards zero."""
     parameters = list(model.parameters())
     return torch.optim.AdamW(
@@ -71,24 +81,30 @@ def optimizer_for(model: nn.Module) -> torch.optim.AdamW:
             {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": WEIGHT_DECAY},
             {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
         ],
-        lr=PEAK_RATE,
+        lr=peak,
         betas=(0.9, 0.95),
     )
 
 
-def train(name: str, texts: list[torch.Tensor], steps: int) -> PreTrainedModel:
-    torch.manual_seed(WEIGHT_SEED)
-    # BLOOM and XGLM have the plain attention only; the others use it too, for the same arithmetic.
-    model = AutoModelForCausalLM.from_config(CONFIGS[name](), attn_implementation="eager")
-    model.train()
-    optimizer = optimizer_for(model)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step, steps))
-    print(f"{name}: {model.num_parameters():,} parameters, {steps} steps", file=sys.stderr, flush=True)
+@dataclass(frozen=True)
+class Course:
+    """A training run: `every` is the most steps between two lines of progress."""
 
+    name: str
+    steps: int
+    peak: float = PEAK_RATE
+    batches: Batches = Batches()
+    every: int = 100
+
+
+def fit(model: PreTrainedModel, texts: list[torch.Tensor], course: Course) -> None:
+    model.train()
+    optimizer = optimizer_for(model, course.peak)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step, course.steps))
     begun = time.monotonic()
     since = 0.0
-    every = max(1, min(100, steps // 5))
-    for step, ids in zip(range(1, steps + 1), batches(texts), strict=False):
+    every = max(1, min(course.every, course.steps // 5))
+    for step, ids in zip(range(1, course.steps + 1), course.batches.of(texts), strict=False):
         logits = model(input_ids=ids[:, :-1], use_cache=False).logits
         loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
         optimizer.zero_grad(set_to_none=True)
@@ -101,11 +117,19 @@ def train(name: str, texts: list[torch.Tensor], steps: int) -> PreTrainedModel:
             bits = since / every / math.log(2)
             took = time.monotonic() - begun
             print(
-                f"{name}: step {step}, {bits:.3f} bits per byte, {took:.0f} s",
+                f"{course.name}: step {step}, {bits:.3f} bits per byte, {took:.0f} s",
                 file=sys.stderr,
                 flush=True,
             )
             since = 0.0
+
+
+def train(name: str, texts: list[torch.Tensor], steps: int) -> PreTrainedModel:
+    torch.manual_seed(WEIGHT_SEED)
+    # BLOOM and XGLM have the plain attention only; the others use it too, for the same arithmetic.
+    model = AutoModelForCausalLM.from_config(CONFIGS[name](), attn_implementation="eager")
+    print(f"{name}: {model.num_parameters():,} parameters, {steps} steps", file=sys.stderr, flush=True)
+    fit(model, texts, Course(name, steps))
     return model
 
 

@@ -258,5 +258,7 @@ enum class GgmlType : std::uint32_t {
 [[nodiscard]] std::int64_t block_elements(GgmlType type) noexcept;    ///< 32 for q8_0, 1 for f32
 [[nodiscard]] std::int64_t block_bytes(GgmlType type) noexcept;       ///< 34 for q8_0, 4 for f32
 [[nodiscard]] std::optional<DType> dtype_of(GgmlType type) noexcept;  ///< none for blocks
+/// The type that dtype_of() gives back; none for u8 and bool.
+[[nodiscard]] std::optional<GgmlType> ggml_type_of(DType dtype) noexcept;
 
 }  // namespace locant

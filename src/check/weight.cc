@@ -19,21 +19,6 @@ namespace {
 constexpr std::int64_t kMostBlock = 256;
 constexpr double kLeastHalf = 0x1p-25;  // half of f16's smallest step
 
-std::optional<GgmlType> type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return GgmlType::f64;
-    case DType::f32:
-      return GgmlType::f32;
-    case DType::f16:
-      return GgmlType::f16;
-    case DType::bf16:
-      return GgmlType::bf16;
-    default:
-      return std::nullopt;
-  }
-}
-
 double square(double x) {
   return x * x;
 }
@@ -48,9 +33,9 @@ Weight::Weight(const StoredTensor& stored)
       data_(static_cast<const std::byte*>(stored.tensor.data)),
       bytes_(static_cast<std::size_t>(stored.tensor.size()) * size_of(stored.tensor.dtype)),
       type_text_(name_of(stored.tensor.dtype)) {
-  if (const auto type = type_of(stored.tensor.dtype)) {
+  if (is_float(stored.tensor.dtype)) {
     known_ = true;
-    type_ = *type;
+    type_ = *ggml_type_of(stored.tensor.dtype);
   }
   shape_up();
 }

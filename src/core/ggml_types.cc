@@ -60,6 +60,12 @@ const TypeFacts& facts_of(GgmlType type) noexcept {
   return found == kTypes.end() ? kTypes.front() : *found;  // no GgmlType is missing
 }
 
+// Types of single elements.
+constexpr std::array kPlain{std::pair{GgmlType::f32, DType::f32},   std::pair{GgmlType::f16, DType::f16},
+                            std::pair{GgmlType::bf16, DType::bf16}, std::pair{GgmlType::f64, DType::f64},
+                            std::pair{GgmlType::i8, DType::i8},     std::pair{GgmlType::i16, DType::i16},
+                            std::pair{GgmlType::i32, DType::i32},   std::pair{GgmlType::i64, DType::i64}};
+
 }  // namespace
 
 std::optional<GgmlType> ggml_type_of(std::uint32_t number) noexcept {
@@ -82,12 +88,15 @@ std::int64_t block_bytes(GgmlType type) noexcept {
 }
 
 std::optional<DType> dtype_of(GgmlType type) noexcept {
-  constexpr std::array kPlain{std::pair{GgmlType::f32, DType::f32},   std::pair{GgmlType::f16, DType::f16},
-                              std::pair{GgmlType::bf16, DType::bf16}, std::pair{GgmlType::f64, DType::f64},
-                              std::pair{GgmlType::i8, DType::i8},     std::pair{GgmlType::i16, DType::i16},
-                              std::pair{GgmlType::i32, DType::i32},   std::pair{GgmlType::i64, DType::i64}};
   for (const auto& [stored, dtype] : kPlain) {
     if (stored == type) return dtype;
+  }
+  return std::nullopt;
+}
+
+std::optional<GgmlType> ggml_type_of(DType dtype) noexcept {
+  for (const auto& [stored, plain] : kPlain) {
+    if (plain == dtype) return stored;
   }
   return std::nullopt;
 }

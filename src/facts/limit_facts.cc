@@ -14,21 +14,6 @@ namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
 
-/// The rotation that the same head has without a schedule; the entry's own where that is not to be had.
-Rotation plain_rotation(const PositionFacts& entry, const Recipe& recipe) {
-  const auto& scheduled = std::get<Rotation>(*entry.plan);
-  if (entry.mechanism == "rope") return scheduled;
-  const Mechanism& rope = find_mechanism("rope");
-  PositionSpec spec{.mechanism = "rope", .parameters = {}};
-  for (const Parameter& parameter : entry.parameters) {
-    const bool known = std::any_of(rope.parameters.begin(), rope.parameters.end(),
-                                   [&](const ParameterDescription& d) { return d.name == parameter.name; });
-    if (known) spec.parameters.push_back(parameter);
-  }
-  Rotation plain = std::get<Rotation>(rope.plan(spec, recipe, {}));
-  return plain.inv_freq.size() == scheduled.inv_freq.size() ? plain : scheduled;
-}
-
 /// First position whose angle on `frequency` is past `most`; nothing when none below 2^62 is.
 std::optional<std::int64_t> first_past(double frequency, double most) {
   constexpr double kMost = 0x1p62;
@@ -81,6 +66,20 @@ void read_tables(const std::vector<PositionFacts>& positions, LimitFacts& limits
 }
 
 }  // namespace
+
+Rotation plain_rotation(const PositionFacts& entry, const Recipe& recipe) {
+  const auto& scheduled = std::get<Rotation>(*entry.plan);
+  if (entry.mechanism == "rope") return scheduled;
+  const Mechanism& rope = find_mechanism("rope");
+  PositionSpec spec{.mechanism = "rope", .parameters = {}};
+  for (const Parameter& parameter : entry.parameters) {
+    const bool known = std::any_of(rope.parameters.begin(), rope.parameters.end(),
+                                   [&](const ParameterDescription& d) { return d.name == parameter.name; });
+    if (known) spec.parameters.push_back(parameter);
+  }
+  Rotation plain = std::get<Rotation>(rope.plan(spec, recipe, {}));
+  return plain.inv_freq.size() == scheduled.inv_freq.size() ? plain : scheduled;
+}
 
 LimitFacts limit_facts(const ModelSpec& spec, const std::vector<PositionFacts>& positions,
                        const Recipe& recipe, const FactsQuery& query) {

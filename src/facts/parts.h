@@ -22,6 +22,10 @@ struct StackView {
                                                         const Extent& extent);
 [[nodiscard]] std::vector<AttentionFacts> attention_facts(const ModelSpec& spec);
 
+/// The rotation that the same head has without a schedule; the entry's own where that is not to be had. The
+/// entry holds a rotation.
+[[nodiscard]] Rotation plain_rotation(const PositionFacts& entry, const Recipe& recipe);
+
 /// `positions`: what position_facts() gave.
 [[nodiscard]] LimitFacts limit_facts(const ModelSpec& spec, const std::vector<PositionFacts>& positions,
                                      const Recipe& recipe, const FactsQuery& query);

@@ -20,21 +20,21 @@ HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
 
 // Never called on the other targets: amx_units() is empty there.
-void ProjectAmx(const ProjectBlock& b) {
+template <int Parts>
+HWY_INLINE void project_in_unit(const ProjectBlock& b) {
 #if HWY_TARGET == HWY_AVX3
   HardwareTiles tiles;
-  project_in_tiles<3>(b, tiles);
+  project_in_tiles<Parts>(b, tiles);
 #else
   project(b);
 #endif
 }
+
+void ProjectAmx(const ProjectBlock& b) {
+  project_in_unit<3>(b);
+}
 void ProjectAmxRounded(const ProjectBlock& b) {
-#if HWY_TARGET == HWY_AVX3
-  HardwareTiles tiles;
-  project_in_tiles<1>(b, tiles);
-#else
-  project(b);
-#endif
+  project_in_unit<1>(b);
 }
 
 }  // namespace locant::kernels::HWY_NAMESPACE

@@ -224,44 +224,24 @@ HWY_NOINLINE void attend_in_tiles(const AttendBlock& b, Tiles& tiles) {
   const std::int64_t room = kPanelFloats / HWY_MAX(b.key_width, b.value_width);
   t.slots = HWY_MIN(room / kTileSlots * kTileSlots, kPanelSlots);
   tiles.configure(whole_tiles());
-  const auto each_panel = [&](auto call) HWY_ATTR {
-    for (std::int64_t row = 0; row < b.rows; row += kPanelRows)
-      by_vectors(b.rows - row, [&](auto vectors) HWY_ATTR { call(row, vectors); });
-  };
-  each_panel([&](std::int64_t row, auto vectors) HWY_ATTR {
+  each_panel(b, [&](std::int64_t row, auto vectors) HWY_ATTR {
     constexpr int kVectors = decltype(vectors)::value;
     take_panel(b, t.s, row, kRowsOf<kVectors>);
     pair_rows<kVectors>(t.s.q + row * b.key_width, b.key_width, b.key_width / 2,
                         t.q + 3 * row * (b.key_width / 2), b.key_width / 2 * kRowsOf<kVectors>);
   });
-  const std::int64_t span = b.slot_end - b.slot_begin;
-  const Seen all = seen_of(b, 0, b.rows - 1, b.slot_begin, span);
-  for (std::int64_t r = 0; r < b.rows; ++r) {
-    const Seen none{};
-    write_scores(b, r, b.slot_begin, b.slot_begin + HWY_MIN(all.first, all.end), none, nullptr, 0);
-    write_scores(b, r, b.slot_begin + all.end, b.slot_end, none, nullptr, 0);
-  }
-  for (std::int64_t at = all.first; at < all.end; at += t.slots) {
-    Chunk chunk{b.slot_begin + at, HWY_MIN(t.slots, all.end - at), nullptr, nullptr};
-    chunk.values =
-        as_floats(b.value_dtype, b.values, nullptr, b.value_width, chunk.begin, chunk.count, t.s.values);
-    if (b.slopes != nullptr) {
-      for (std::int64_t j = 0; j < chunk.count; ++j) {
-        t.s.slots[j] = static_cast<float>(b.key_positions[(chunk.begin + j) * b.key_position_stride] -
-                                          position_of(b, 0));
-      }
-    }
-    turn_values(b, chunk, t);
-    each_panel([&](std::int64_t row, auto vectors) HWY_ATTR {
-      constexpr int kVectors = decltype(vectors)::value;
-      visit<kVectors>(b, t.s, chunk, row, [&](const Panel& panel) HWY_ATTR {
-        add_chunk_in_tiles<kVectors>(panel, chunk, t, tiles);
-      });
-    });
-  }
+  each_chunk(
+      b, t.s, t.slots,
+      [&](Chunk& chunk) HWY_ATTR {
+        chunk.values =
+            as_floats(b.value_dtype, b.values, nullptr, b.value_width, chunk.begin, chunk.count, t.s.values);
+        turn_values(b, chunk, t);
+      },
+      [&](const Panel& panel, const Chunk& chunk, auto vectors)
+          HWY_ATTR { add_chunk_in_tiles<decltype(vectors)::value>(panel, chunk, t, tiles); });
   tiles.release();
-  each_panel([&](std::int64_t row, auto vectors)
-                 HWY_ATTR { give_panel(b, t.s, row, decltype(vectors)::value * kStep); });
+  each_panel(b, [&](std::int64_t row, auto vectors)
+                    HWY_ATTR { give_panel(b, t.s, row, decltype(vectors)::value * kStep); });
 }
 
 #endif

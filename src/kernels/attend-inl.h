@@ -27,16 +27,9 @@ HWY_INLINE VecOf<D> exp_down(D d, VecOf<D> x) {
   const auto magic = hn::Set(d, 12583039.0f);
   const auto biased = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
   const auto n = hn::Sub(biased, magic);
-  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);  // 9 bits: the product is exact
-  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
-  auto q = hn::MulAdd(hn::Set(d, 0.0013933651f), r, hn::Set(d, 0.00836318f));
-  q = hn::MulAdd(q, r, hn::Set(d, 0.041666467f));
-  q = hn::MulAdd(q, r, hn::Set(d, 0.16666576f));
-  q = hn::MulAdd(q, r, hn::Set(d, 0.5f));
-  const auto e = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
   const hn::RebindToUnsigned<D> du;
   const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, biased)));
-  return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Zero(d), hn::Mul(e, power));
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Zero(d), hn::Mul(exp_rest(d, x, n), power));
 }
 
 // Slots of a chunk that neighbouring rows see, counted from the chunk's first: [first, end) by one of them,

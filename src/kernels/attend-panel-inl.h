@@ -186,16 +186,19 @@ HWY_INLINE bool is_far(PanelScratch& s, std::int64_t row, const Tile& tile) {
   return true;
 }
 
-inline HWY_NOINLINE void attend_panels(const AttendBlock& b) {
-  PanelScratch s;
-  const std::int64_t room = kPanelFloats / HWY_MAX(b.key_width, b.value_width);
-  const std::int64_t slots = HWY_MIN(room / kTile * kTile, kPanelSlots);
-  const auto each_panel = [&](auto call) HWY_ATTR {
-    for (std::int64_t row = 0; row < b.rows; row += kPanelRows)
-      by_vectors(b.rows - row, [&](auto vectors) HWY_ATTR { call(row, vectors); });
-  };
-  each_panel([&](std::int64_t row, auto vectors)
-                 HWY_ATTR { take_panel(b, s, row, decltype(vectors)::value * kStep); });
+// call(first row, vectors as a constant) for every panel of the block.
+template <class Call>
+HWY_INLINE void each_panel(const AttendBlock& b, Call call) {
+  for (std::int64_t row = 0; row < b.rows; row += kPanelRows)
+    by_vectors(b.rows - row, [&](auto vectors) HWY_ATTR { call(row, vectors); });
+}
+
+// The way through a block's slots, `slots` at a time: prepare(chunk) says where keys and values are read,
+// then add(panel, chunk, vectors as a constant) for the panels that see some of them. With norms, panels pass
+// over tiles that are too far.
+template <class Prepare, class Add>
+HWY_INLINE void each_chunk(const AttendBlock& b, PanelScratch& s, std::int64_t slots, Prepare prepare,
+                           Add add) {
   // What the block sees of the span: from its first row's first slot to its last row's last.
   const std::int64_t span = b.slot_end - b.slot_begin;
   const Seen all = seen_of(b, 0, b.rows - 1, b.slot_begin, span);
@@ -206,19 +209,17 @@ inline HWY_NOINLINE void attend_panels(const AttendBlock& b) {
   }
   const auto visit_all = [&](std::int64_t begin, std::int64_t count) HWY_ATTR {
     Chunk chunk{begin, count, nullptr, nullptr};
-    chunk.keys = as_floats(b.key_dtype, b.keys, b.key_scales, b.key_width, begin, count, s.keys);
-    chunk.values = as_floats(b.value_dtype, b.values, b.value_scales, b.value_width, begin, count, s.values);
+    prepare(chunk);
     if (b.slopes != nullptr) {
       for (std::int64_t j = 0; j < count; ++j) {
         s.slots[j] =
             static_cast<float>(b.key_positions[(begin + j) * b.key_position_stride] - position_of(b, 0));
       }
     }
-    each_panel([&](std::int64_t row, auto vectors) HWY_ATTR {
-      constexpr int kVectors = decltype(vectors)::value;
+    each_panel(b, [&](std::int64_t row, auto vectors) HWY_ATTR {
       if (s.far[row / kPanelRows]) return;
-      visit<kVectors>(b, s, chunk, row,
-                      [&](const Panel& panel) HWY_ATTR { add_chunk<kVectors>(panel, chunk); });
+      visit<decltype(vectors)::value>(b, s, chunk, row,
+                                      [&](const Panel& panel) HWY_ATTR { add(panel, chunk, vectors); });
     });
   };
   for (bool& far : s.far) far = false;
@@ -229,7 +230,7 @@ inline HWY_NOINLINE void attend_panels(const AttendBlock& b) {
     each_tile(b, all, [&](std::int64_t begin, std::int64_t count) HWY_ATTR {
       const Tile tile = tile_of(b, begin, count);
       bool far = true;
-      each_panel([&](std::int64_t row, auto vectors) HWY_ATTR {
+      each_panel(b, [&](std::int64_t row, auto vectors) HWY_ATTR {
         bool& own = s.far[row / kPanelRows];
         own = is_far<decltype(vectors)::value>(s, row, tile);
         far = far && own;
@@ -237,8 +238,25 @@ inline HWY_NOINLINE void attend_panels(const AttendBlock& b) {
       for (; !far && count > 0; begin += slots, count -= slots) visit_all(begin, HWY_MIN(slots, count));
     });
   }
-  each_panel([&](std::int64_t row, auto vectors)
-                 HWY_ATTR { give_panel(b, s, row, decltype(vectors)::value * kStep); });
+}
+
+inline HWY_NOINLINE void attend_panels(const AttendBlock& b) {
+  PanelScratch s;
+  const std::int64_t room = kPanelFloats / HWY_MAX(b.key_width, b.value_width);
+  each_panel(b, [&](std::int64_t row, auto vectors)
+                    HWY_ATTR { take_panel(b, s, row, decltype(vectors)::value * kStep); });
+  each_chunk(
+      b, s, HWY_MIN(room / kTile * kTile, kPanelSlots),
+      [&](Chunk& chunk) HWY_ATTR {
+        chunk.keys =
+            as_floats(b.key_dtype, b.keys, b.key_scales, b.key_width, chunk.begin, chunk.count, s.keys);
+        chunk.values = as_floats(b.value_dtype, b.values, b.value_scales, b.value_width, chunk.begin,
+                                 chunk.count, s.values);
+      },
+      [&](const Panel& panel, const Chunk& chunk, auto vectors)
+          HWY_ATTR { add_chunk<decltype(vectors)::value>(panel, chunk); });
+  each_panel(b, [&](std::int64_t row, auto vectors)
+                    HWY_ATTR { give_panel(b, s, row, decltype(vectors)::value * kStep); });
 }
 
 }  // namespace locant::kernels::HWY_NAMESPACE

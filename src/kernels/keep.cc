@@ -54,15 +54,6 @@ float WriteInt8Row(const float* x, std::int64_t count, std::int8_t* q) {
   return most / 127;
 }
 
-HWY_INLINE V load_any(F d, const std::int8_t* p) {
-  const hn::Rebind<std::int8_t, F> d8;
-  return hn::ConvertTo(d, hn::PromoteTo(hn::RebindToSigned<F>(), hn::LoadU(d8, p)));
-}
-template <class T>
-HWY_INLINE V load_any(F d, const T* p) {
-  return load(d, p);
-}
-
 template <class T>
 HWY_INLINE float sum_of_squares(const T* row, std::size_t n) {
   const F d;
@@ -70,14 +61,14 @@ HWY_INLINE float sum_of_squares(const T* row, std::size_t n) {
   std::size_t i = 0;
   for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
     for (std::size_t j = 0; j < 2; ++j) {
-      const V v = load_any(d, row + i + j * kLanes);
+      const V v = load(d, row + i + j * kLanes);
       sum[j] = hn::MulAdd(v, v, sum[j]);
     }
   }
   for (; i < n; i += kLanes) {
     T part[kLanes] = {};
     std::memcpy(part, row + i, HWY_MIN(n - i, kLanes) * sizeof(T));
-    const V v = load_any(d, part);
+    const V v = load(d, part);
     sum[0] = hn::MulAdd(v, v, sum[0]);
   }
   float lanes[kLanes];

@@ -204,21 +204,26 @@ HWY_INLINE float max_of_lanes(V v) {
 #endif
 }
 
-// ---- exp: relative error below 1.2e-7 in [-87.3, 88.3]; 0 below, infinity above, NaN stays NaN.
-// x = n ln 2 + r, |r| <= ln(2)/2; e^r - 1 - r = r^2 q(r) with q of degree 4.
+// e^(x - n ln 2) for the whole number n nearest to x / ln 2. With r = x - n ln 2, |r| <= ln(2)/2:
+// e^r - 1 - r = r^2 q(r) with q of degree 4.
 template <class D>
-HWY_INLINE VecOf<D> exp(D d, VecOf<D> x) {
-  const hn::RebindToSigned<D> di;
-  const auto n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
+HWY_INLINE VecOf<D> exp_rest(D d, VecOf<D> x, VecOf<D> n) {
   auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);  // 9 bits: the product is exact
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
   auto q = hn::MulAdd(hn::Set(d, 0.0013933651f), r, hn::Set(d, 0.00836318f));
   q = hn::MulAdd(q, r, hn::Set(d, 0.041666467f));
   q = hn::MulAdd(q, r, hn::Set(d, 0.16666576f));
   q = hn::MulAdd(q, r, hn::Set(d, 0.5f));
-  const auto e = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
+  return hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
+}
+
+// ---- exp: relative error below 1.2e-7 in [-87.3, 88.3]; 0 below, infinity above, NaN stays NaN.
+template <class D>
+HWY_INLINE VecOf<D> exp(D d, VecOf<D> x) {
+  const hn::RebindToSigned<D> di;
+  const auto n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
   const auto power = hn::ShiftLeft<23>(hn::Add(hn::NearestInt(n), hn::Set(di, 127)));
-  const auto y = hn::Mul(e, hn::BitCast(d, power));
+  const auto y = hn::Mul(exp_rest(d, x, n), hn::BitCast(d, power));
   const auto big = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.3f)), hn::Inf(d), y);
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Zero(d), big);
 }

@@ -68,17 +68,24 @@ HWY_INLINE void put(D d, VecOf<D> v, T* p) {
   }
 }
 
+// cos, and sin with its sign, of pairs [i, i + N lanes).
+template <int N, class T, class U>
+HWY_INLINE void take_turns(const RotateToken<T, U>& t, std::int64_t i, V (&c)[N], V (&s)[N]) {
+  const F d;
+  const V sign = hn::Set(d, t.sign);
+  for (int j = 0; j < N; ++j) {
+    c[j] = hn::LoadU(d, t.cos + i + j * kStep);
+    s[j] = hn::Mul(hn::LoadU(d, t.sin + i + j * kStep), sign);
+  }
+}
+
 // Pairs [i, i + N lanes) of every head.
 template <int N, Stores kStores, class T, class U>
 HWY_INLINE void half_tile(const RotateToken<T, U>& t, std::int64_t i) {
   const F d;
   V c[N];
   V s[N];
-  const V sign = hn::Set(d, t.sign);
-  for (int j = 0; j < N; ++j) {
-    c[j] = hn::LoadU(d, t.cos + i + j * kStep);
-    s[j] = hn::Mul(hn::LoadU(d, t.sin + i + j * kStep), sign);
-  }
+  take_turns(t, i, c, s);
   const T* x = t.x + i;
   const T* y = t.x + t.pairs + i;
   U* to_x = t.out + i;
@@ -185,11 +192,7 @@ HWY_INLINE void neighbours_tile_words(const RotateToken<BFloat16, BFloat16>& t, 
   const F d;
   V c[N];
   V s[N];
-  const V sign = hn::Set(d, t.sign);
-  for (int j = 0; j < N; ++j) {
-    c[j] = hn::LoadU(d, t.cos + i + j * kStep);
-    s[j] = hn::Mul(hn::LoadU(d, t.sin + i + j * kStep), sign);
-  }
+  take_turns(t, i, c, s);
   const BFloat16* x = t.x + 2 * i;
   BFloat16* out = t.out + 2 * i;
   for (std::int64_t h = t.heads; h > 0; --h, x += t.x_head, out += t.out_head) {

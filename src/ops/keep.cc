@@ -23,16 +23,6 @@ Extent extent_of_floats(const float* data, std::int64_t count) noexcept {
 
 }  // namespace
 
-void check_kept(std::string_view who, std::string_view name, const CacheTensor& c) {
-  if (!is_storable(c.dtype) && c.dtype != DType::i8)
-    fail("{}: {} is {}, expected f32, f16, bf16 or i8", who, name, name_of(c.dtype));
-  CacheTensor shape = c;
-  if (c.dtype == DType::i8) shape.dtype = DType::f32;  // the rules of attention's caches are those of floats
-  attend_ops::check_cache(who, name, shape);
-  if (c.dtype == DType::i8 && c.capacity != 0 && c.scales == nullptr)
-    fail("{}: {} is i8 without scales, expected [heads={}, capacity={}]", who, name, c.heads, c.capacity);
-}
-
 KeptMemory memory_of(const CacheTensor& c) noexcept {
   KeptMemory memory{.parts = {attend_ops::extent_of_cache(c)}, .count = 1};
   if (c.scales != nullptr) memory.parts[memory.count++] = extent_of_floats(c.scales, c.heads * c.capacity);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How rows come into a cache: its rules, one row with its scale and norm, and the cut of slots into pieces.
+// How rows come into a cache: one row with its scale and norm, and the cut of slots into pieces.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "locant/ops.h"
 #include "ops/attend.h"
@@ -13,8 +12,6 @@
 
 namespace locant::keep_ops {
 
-/// A cache that is written: f32, f16, bf16, or i8 with scales.
-void check_kept(std::string_view who, std::string_view name, const CacheTensor& cache);
 /// Where a cache lies in memory: its rows, and its scales and norms if it has them.
 struct KeptMemory {
   std::array<check_ops::Extent, 3> parts{};

@@ -43,8 +43,8 @@ void check_call(const RotateStoreCall& call) {
   writable(kWho, "q", call.q);
   readable(kWho, "k", call.k);
   readable(kWho, "v", call.v);
-  check_kept(kWho, "keys", call.keys);
-  check_kept(kWho, "values", call.values);
+  attend_ops::check_cache(kWho, "keys", call.keys);
+  attend_ops::check_cache(kWho, "values", call.values);
   has_shape(kWho, "q", call.q,
             {{tokens, call.q.extent(1), call.keys.width}, {"tokens", "heads", "head_dim"}});
   has_shape(kWho, "k", call.k,

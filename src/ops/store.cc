@@ -12,7 +12,7 @@ using keep_ops::overlap;
 
 void store(const StoreCall& call, ThreadPool& pool) {
   readable("store", "x", call.x);
-  check_kept("store", "cache", call.cache);
+  attend_ops::check_cache("store", "cache", call.cache);
   if (call.x.extent(1) != call.cache.heads || call.x.extent(2) != call.cache.width)
     fail("store: x is {}, expected [tokens, kv_heads={}, width={}]", text(call.x), call.cache.heads,
          call.cache.width);

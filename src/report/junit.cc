@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "locant/report.h"
+#include "report/entity.h"
 #include "report/json_form.h"
 
 namespace locant {
@@ -14,21 +15,10 @@ namespace {
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : as_utf8(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+    if (const std::string_view entity = entity_of(c); !entity.empty()) {
+      out += entity;
+    } else {
+      out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
     }
   }
   return out;

@@ -8,6 +8,7 @@
 #include <complex>
 #include <numbers>
 
+#include "facts/parts.h"
 #include "trust/parts.h"
 
 namespace locant::trust_room {
@@ -124,20 +125,6 @@ void add_pairs(const Rotation& scheduled, const Rotation& plain, const AngleQuer
 }
 
 }  // namespace
-
-Rotation plain_rotation(const PositionFacts& entry, const Recipe& recipe) {
-  const auto& scheduled = std::get<Rotation>(*entry.plan);
-  if (entry.mechanism == "rope") return scheduled;
-  const Mechanism& rope = find_mechanism("rope");
-  PositionSpec spec{.mechanism = "rope", .parameters = {}};
-  for (const Parameter& parameter : entry.parameters) {
-    const bool known = std::any_of(rope.parameters.begin(), rope.parameters.end(),
-                                   [&](const ParameterDescription& d) { return d.name == parameter.name; });
-    if (known) spec.parameters.push_back(parameter);
-  }
-  Rotation plain = std::get<Rotation>(rope.plan(spec, recipe, {}));
-  return plain.inv_freq.size() == scheduled.inv_freq.size() ? plain : scheduled;
-}
 
 RotationTrust rotation_trust(const AngleQuery& query) {
   const auto& scheduled = std::get<Rotation>(*query.entry->plan);

@@ -20,9 +20,6 @@ struct AngleQuery {
 /// The entry holds a rotation.
 [[nodiscard]] RotationTrust rotation_trust(const AngleQuery& query);
 
-/// The rotation that the same head has without a schedule; the entry's own where that is not to be had.
-[[nodiscard]] Rotation plain_rotation(const PositionFacts& entry, const Recipe& recipe);
-
 /// Largest |cos| error of the recipe's numerics below `to`, and where.
 struct TableError {
   double error = 0;

@@ -27,19 +27,6 @@ bool named_as_positions(const std::string& name) {
                      [&](std::string_view part) { return name.find(part) != std::string::npos; });
 }
 
-std::optional<GgmlType> ggml_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return GgmlType::f32;
-    case DType::f16:
-      return GgmlType::f16;
-    case DType::bf16:
-      return GgmlType::bf16;
-    default:
-      return std::nullopt;
-  }
-}
-
 std::vector<float> values_of(GgmlType type, const void* data, std::int64_t elements) {
   if (!can_dequantize(type) || elements <= 0 || elements > kMostElements ||
       elements % block_elements(type) != 0)
@@ -64,7 +51,7 @@ std::vector<StoredTable> tables_in(const std::string& path, std::int64_t width) 
   for (const StoredTensor& stored : file.tensors()) {
     const TensorRef& tensor = stored.tensor;
     if (tensor.rank != 2 || tensor.shape[1] != width || !named_as_positions(stored.name)) continue;
-    const std::optional<GgmlType> type = ggml_type(tensor.dtype);
+    const std::optional<GgmlType> type = ggml_type_of(tensor.dtype);
     tables.push_back({stored.name, tensor.shape[0], width,
                       type ? values_of(*type, tensor.data, tensor.size()) : std::vector<float>()});
   }

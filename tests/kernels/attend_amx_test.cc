@@ -62,6 +62,7 @@ struct Shape {
   bool sunk = false;
   std::int64_t back = kernels::kAllSlots;
   float softcap = 0;
+  bool normed = false;  // with slopes: far tiles may be passed over
 };
 
 // The last `tokens` of `slots` slots as queries of one key-value head.
@@ -83,7 +84,14 @@ struct Problem {
       slopes.push_back(std::exp2(-static_cast<float>(h + 1)));
       sinks.push_back(random.next());
     }
-    for (std::int64_t s = 0; s < of.slots; ++s) positions.push_back(s);
+    for (std::int64_t s = 0; s < of.slots; ++s) {
+      positions.push_back(s);
+      double squares = 0;
+      for (std::int64_t i = 0; i < of.key_width; ++i)
+        squares += std::pow(testing::wide(keys[static_cast<std::size_t>(s * of.key_width + i)]), 2);
+      if (s % kernels::kAttendTile == 0) norms.push_back(0);
+      norms.back() = std::max(norms.back(), std::nextafter(static_cast<float>(std::sqrt(squares)), 1e30F));
+    }
   }
   [[nodiscard]] kernels::AttendBlock block(std::vector<float>& out) {
     out.assign(static_cast<std::size_t>(shape.tokens * shape.group * shape.value_width), -1.0F);
@@ -108,6 +116,7 @@ struct Problem {
             .sink_stride = 1,
             .slopes = shape.sloped ? slopes.data() : nullptr,
             .slope_stride = 1,
+            .norms = shape.normed ? norms.data() : nullptr,
             .query_positions = positions.data() + first,
             .query_position_stride = 1,
             .key_positions = positions.data(),
@@ -120,7 +129,7 @@ struct Problem {
   Shape shape;
   std::vector<float> q;
   std::vector<BFloat16> keys, values;
-  std::vector<float> slopes, sinks;
+  std::vector<float> slopes, sinks, norms;
   std::vector<std::int64_t> positions;
   float largest = 0;
 };
@@ -134,6 +143,7 @@ const Shape kShapes[] = {
     {20, 2, 200, 96, 80, true, true, 50},
     {17, 1, 145, 256, 256, false, false, kernels::kAllSlots, 30.0F},
     {12, 4, 95, 512, 512},
+    {24, 2, 900, 64, 64, true, false, kernels::kAllSlots, 0, true},
 };
 
 TEST(AttendAmx, TilesGiveWhatVectorsGive) {

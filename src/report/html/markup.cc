@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "report/entity.h"
 #include "report/json_form.h"
 
 namespace locant::html {
@@ -18,26 +19,13 @@ std::string escaped(std::string_view text) {
       std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
   std::string out;
   for (const char c : ascii ? std::string(text) : as_utf8(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default: {
-        const auto byte = static_cast<unsigned char>(c);
-        out += (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F ? '?' : c;
-      }
+    const auto byte = static_cast<unsigned char>(c);
+    if (const std::string_view entity = entity_of(c); !entity.empty()) {
+      out += entity;
+    } else if (c == '\'') {
+      out += "&#39;";
+    } else {
+      out += (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F ? '?' : c;
     }
   }
   return out;
