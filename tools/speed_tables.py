@@ -182,10 +182,11 @@ def section(files: list[Run]) -> list[str]:
     word = f"{machine['target']} alone" if machine["forced"] else machine["target"]
     dates = sorted({run["machine"]["date"][:10] for run in files})
     loads = [run["machine"][end] for run in files for end in ("load_start", "load_end")]
+    command = f"./dev bench{forced} --threads {threads}{omitted}"
     lines = [
         f"\n## {machine['cpu']}: {word}\n",
-        f"{' and '.join(dates)}, `./dev bench{forced} --threads {threads}{omitted}`, load {min(loads):.1f} to {max(loads):.1f}, "
-        f"{machine['kernel']}. Peers: {'; '.join(files[0]['peers'].values()) or 'none'}.\n",
+        f"{' and '.join(dates)}, `{command}`, load {min(loads):.1f} to {max(loads):.1f}, {machine['kernel']}. "
+        f"Peers: {'; '.join(files[0]['peers'].values()) or 'none'}.\n",
         *table(runs),
     ]
     judged = [row for rows in runs.values() for row in rows if row["goal_met"] is not None]
