@@ -99,6 +99,10 @@ class SpanAhead {
       --lines_;
     }
   }
+  template <std::size_t Bytes>
+  HWY_INLINE void ask() {
+    ask();
+  }
   HWY_INLINE void ask_all() {
     while (lines_ > 0) ask();
   }

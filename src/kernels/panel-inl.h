@@ -46,28 +46,28 @@ HWY_INLINE void scales_of_k(const PanelRows& rows, std::size_t block, std::size_
 template <class Sink>
 HWY_INLINE void two_groups_of_q4_k(const PanelRows& rows, std::size_t offset, std::size_t g, const Sink& to) {
   VBytes words[4], part[4];
-  auto low = to.template begin<8>(g);
-  auto high = to.template begin<8>(g + 1);
-  turn(rows, offset, words);
+  auto low = to.template begin<2>(g);
+  auto high = to.template begin<2>(g + 1);
+  to.take(rows, offset, words);
   low_halves(words, part);
-  add4<0>(low, part);
+  low.template add<0>(part);
   high_halves(words, part);
-  add4<0>(high, part);
-  turn(rows, offset + 16, words);
+  high.template add<0>(part);
+  to.take(rows, offset + 16, words);
   low_halves(words, part);
-  add4<4>(low, part);
+  low.template add<1>(part);
   high_halves(words, part);
-  add4<4>(high, part);
+  high.template add<1>(part);
   to.end(g, low);
   to.end(g + 1, high);
 }
-template <class Sink>
-HWY_INLINE void panel_q4_k(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& by,
+template <class Ahead, class Sink>
+HWY_INLINE void panel_q4_k(const PanelRows& rows, std::size_t blocks, Ahead& ahead, Scales& by,
                            const Sink& to) {
   for (std::size_t b = 0; b < blocks; ++b) {
     scales_of_k(rows, b, 144, by);
     for (std::size_t pair = 0; pair < 4; ++pair) {
-      ahead.ask();
+      ahead.template ask<36>();
       two_groups_of_q4_k(rows, 144 * b + 16 + 32 * pair, 8 * b + 2 * pair, to);
     }
   }
@@ -92,41 +92,41 @@ template <std::size_t Pair, class Sink>
 HWY_INLINE void two_groups_of_q5_k(const PanelRows& rows, std::size_t offset, const VBytes* fifth,
                                    std::size_t g, const Sink& to) {
   VBytes words[4], part[4];
-  auto low = to.template begin<8>(g);
-  auto high = to.template begin<8>(g + 1);
-  turn(rows, offset, words);
+  auto low = to.template begin<2>(g);
+  auto high = to.template begin<2>(g + 1);
+  to.take(rows, offset, words);
   low_halves(words, part);
   or_fifth<2 * Pair>(part, fifth);
-  add4<0>(low, part);
+  low.template add<0>(part);
   high_halves(words, part);
   or_fifth<2 * Pair + 1>(part, fifth);
-  add4<0>(high, part);
-  turn(rows, offset + 16, words);
+  high.template add<0>(part);
+  to.take(rows, offset + 16, words);
   low_halves(words, part);
   or_fifth<2 * Pair>(part, fifth + 4);
-  add4<4>(low, part);
+  low.template add<1>(part);
   high_halves(words, part);
   or_fifth<2 * Pair + 1>(part, fifth + 4);
-  add4<4>(high, part);
+  high.template add<1>(part);
   to.end(g, low);
   to.end(g + 1, high);
 }
-template <class Sink>
-HWY_INLINE void panel_q5_k(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& by,
+template <class Ahead, class Sink>
+HWY_INLINE void panel_q5_k(const PanelRows& rows, std::size_t blocks, Ahead& ahead, Scales& by,
                            const Sink& to) {
   VBytes fifth[8];
   for (std::size_t b = 0; b < blocks; ++b) {
     scales_of_k(rows, b, 176, by);
-    turn(rows, 176 * b + 16, fifth);
-    turn(rows, 176 * b + 32, fifth + 4);
+    to.take(rows, 176 * b + 16, fifth);
+    to.take(rows, 176 * b + 32, fifth + 4);
     const std::size_t at = 176 * b + 48;
-    ahead.ask();
+    ahead.template ask<44>();
     two_groups_of_q5_k<0>(rows, at, fifth, 8 * b, to);
-    ahead.ask();
+    ahead.template ask<44>();
     two_groups_of_q5_k<1>(rows, at + 32, fifth, 8 * b + 2, to);
-    ahead.ask();
+    ahead.template ask<44>();
     two_groups_of_q5_k<2>(rows, at + 64, fifth, 8 * b + 4, to);
-    ahead.ask();
+    ahead.template ask<44>();
     two_groups_of_q5_k<3>(rows, at + 96, fifth, 8 * b + 6, to);
   }
 }
@@ -146,12 +146,12 @@ HWY_INLINE VBytes upper_two(VBytes bytes) {
 template <std::size_t Bit, class Sink>
 HWY_INLINE void group_of_q6_k(VBytes* part, const VBytes* high, std::size_t g, const Sink& to) {
   for (std::size_t j = 0; j < 4; ++j) part[j] = hn::Or(part[j], upper_two<Bit>(high[j]));
-  auto group = to.template begin<4>(g);
-  add4<0>(group, part);
+  auto group = to.template begin<1>(g);
+  group.template add<0>(part);
   to.end(g, group);
 }
-template <class Sink>
-HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& by,
+template <class Ahead, class Sink>
+HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, Ahead& ahead, Scales& by,
                            const Sink& to) {
   const F d;
   HWY_ALIGN Half factor[kWhole / 256][kLanes];
@@ -163,10 +163,10 @@ HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, SpanAhead&
     for (std::size_t i = 0; i < 4; ++i) {  // 16 columns of each quarter of a half
       const std::size_t at = 210 * b + i / 2 * 64 + i % 2 * 16;
       const std::size_t g = 16 * b + i / 2 * 8 + i % 2;
-      ahead.ask();
-      turn(rows, at, low);
-      turn(rows, at + 32, second);
-      turn(rows, 210 * b + 128 + 16 * i, high);
+      ahead.template ask<53>();
+      to.take(rows, at, low);
+      to.take(rows, at + 32, second);
+      to.take(rows, 210 * b + 128 + 16 * i, high);
       low_halves(low, part);
       group_of_q6_k<0>(part, high, g, to);
       low_halves(second, part);
@@ -205,10 +205,11 @@ HWY_INLINE bool is_turned(GgmlType type) {
   }
 }
 // `count` columns, whole blocks, at most kWhole: scales to `by`, words to `to`. Wide types get their top bit
-// flipped by `flip` (128 or 0). `ahead` is asked every 32 columns, every 64 of blocks of 256.
-template <class Sink>
+// flipped by `flip` (128 or 0). `ahead` is asked every 32 columns, every 64 of blocks of 256, with the bytes
+// that these take of a row.
+template <class Ahead, class Sink>
 HWY_INLINE void turn_blocks(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t flip,
-                            SpanAhead& ahead, Scales& by, const Sink& to) {
+                            Ahead& ahead, Scales& by, const Sink& to) {
   switch (type) {
     case GgmlType::q4_0:
       return panel_small<std::uint16_t, 18>(

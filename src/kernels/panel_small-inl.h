@@ -93,26 +93,18 @@ struct SmallScales {
 };
 
 // unpack_block(b) for every block.
-template <class Bits, std::size_t Size, class Unpack>
-HWY_INLINE void panel_small(const PanelRows& rows, std::size_t blocks, SpanAhead& ahead, Scales& to,
+template <class Bits, std::size_t Size, class Ahead, class Unpack>
+HWY_INLINE void panel_small(const PanelRows& rows, std::size_t blocks, Ahead& ahead, Scales& to,
                             Unpack unpack_block) {
   SmallScales<Bits, Size> scales;
   scales.read(rows, blocks);
   for (std::size_t b = 0; b < blocks; ++b) {
-    ahead.ask();
+    ahead.template ask<Size>();
     unpack_block(b);
   }
   scales.write(blocks, to);
 }
 
-// Four words of a group from word J on.
-template <int J, class Group>
-HWY_INLINE void add4(Group& group, const VBytes* words) {
-  group.template add<J>(words[0]);
-  group.template add<J + 1>(words[1]);
-  group.template add<J + 2>(words[2]);
-  group.template add<J + 3>(words[3]);
-}
 HWY_INLINE void low_halves(const VBytes* words, VBytes* low) {
   for (std::size_t j = 0; j < 4; ++j) low[j] = low_half(words[j]);
 }
@@ -123,12 +115,12 @@ HWY_INLINE void high_halves(const VBytes* words, VBytes* high) {
 template <class Sink>
 HWY_INLINE void nibbles(const PanelRows& rows, std::size_t offset, std::size_t g, const Sink& to) {
   VBytes words[4], part[4];
-  turn(rows, offset, words);
-  auto group = to.template begin<8>(g);
+  to.take(rows, offset, words);
+  auto group = to.template begin<2>(g);
   low_halves(words, part);
-  add4<0>(group, part);
+  group.template add<0>(part);
   high_halves(words, part);
-  add4<4>(group, part);
+  group.template add<1>(part);
   to.end(g, group);
 }
 template <class Sink>
@@ -136,13 +128,13 @@ HWY_INLINE void whole_bytes(const PanelRows& rows, std::size_t offset, std::uint
                             const Sink& to) {
   const VBytes flips = hn::Set(Bytes(), flip);
   VBytes words[4];
-  auto group = to.template begin<8>(g);
-  turn(rows, offset, words);
+  auto group = to.template begin<2>(g);
+  to.take(rows, offset, words);
   for (VBytes& word : words) word = hn::Xor(word, flips);
-  add4<0>(group, words);
-  turn(rows, offset + 16, words);
+  group.template add<0>(words);
+  to.take(rows, offset + 16, words);
   for (VBytes& word : words) word = hn::Xor(word, flips);
-  add4<4>(group, words);
+  group.template add<1>(words);
   to.end(g, group);
 }
 // `flip` is the top bit or nothing; books of 16 signed values.
@@ -153,14 +145,14 @@ HWY_INLINE void book_words(const PanelRows& rows, std::size_t offset, std::uint8
   const VBytes book =
       hn::Xor(hn::LoadDup128(d, reinterpret_cast<const std::uint8_t*>(Book::kTable)), hn::Set(d, flip));
   VBytes words[4], part[4];
-  turn(rows, offset, words);
-  auto group = to.template begin<8>(g);
+  to.take(rows, offset, words);
+  auto group = to.template begin<2>(g);
   low_halves(words, part);
   for (VBytes& word : part) word = hn::TableLookupBytes(book, word);
-  add4<0>(group, part);
+  group.template add<0>(part);
   high_halves(words, part);
   for (VBytes& word : part) word = hn::TableLookupBytes(book, word);
-  add4<4>(group, part);
+  group.template add<1>(part);
   to.end(g, group);
 }
 

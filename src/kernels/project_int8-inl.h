@@ -217,9 +217,9 @@ HWY_INLINE PanelRows panel_rows(const SpanWalk& walk, const ProjectBlock& b, std
 // What is asked for during a span of `rows` rows: the same columns of rows far enough ahead to arrive in
 // time. These may lie past the end, where other rows of the weight mostly are; asking is no access. With many
 // tokens, after the last rows come the first ones' of the columns that are rounded next.
+inline constexpr std::int64_t kReach = 24 << 10;  // bytes, half of a first-level cache
 HWY_INLINE SpanAhead span_ahead(const SpanWalk& walk, const ProjectBlock& b, std::int64_t n, std::int64_t k,
                                 std::int64_t rows, std::int64_t room) {
-  constexpr std::int64_t kReach = 24 << 10;  // bytes, half of a first-level cache
   const std::int64_t steps = rows / static_cast<std::int64_t>(kLanes) * walk.count(b, k) / walk.step;
   n += rows * HWY_MAX(kReach / (rows * walk.all.stride), std::int64_t{1});
   if (n >= b.rows && k + room < b.columns) {
@@ -228,6 +228,26 @@ HWY_INLINE SpanAhead span_ahead(const SpanWalk& walk, const ProjectBlock& b, std
   }
   return {walk.all.at(n, k), walk.all.stride, walk.all.of(walk.count(b, k)), rows,
           HWY_MAX(steps, std::int64_t{1})};
+}
+// The same for kLanes rows that are asked for as memory has them, one after the other.
+class RowsAhead {
+ public:
+  HWY_INLINE explicit RowsAhead(const std::uint8_t* first) : at_(first) {}
+  // Bytes of each row.
+  template <std::size_t Bytes>
+  HWY_INLINE void ask() {
+    for (std::size_t i = 0; i < kLanes * Bytes; i += 64) hwy::Prefetch(at_ + i);
+    at_ += kLanes * Bytes;
+  }
+
+ private:
+  const std::uint8_t* at_;
+};
+HWY_INLINE RowsAhead rows_ahead(const SpanWalk& walk, std::int64_t n, std::int64_t k) {
+  constexpr auto kRows = static_cast<std::int64_t>(kLanes);
+  const std::int64_t some = walk.all.stride * kRows;
+  return RowsAhead(walk.all.at(n + kRows * HWY_MAX(kReach / some, std::int64_t{1}), 0) +
+                   kRows * walk.all.of(k));
 }
 // The first rows of all, while x is rounded.
 HWY_INLINE void ask_for_first(const SpanWalk& walk, const ProjectBlock& b, std::int64_t rows) {
@@ -276,14 +296,14 @@ HWY_INLINE void add_span(const SpanWalk& walk, const ProjectBlock& b, const Roun
 // in memory until the scales are read.
 template <class G, class Dots>
 HWY_INLINE void add_one_token(const SpanWalk& walk, const ProjectBlock& b, const Rounded& x,
-                              std::int64_t slot, std::int64_t n, std::int64_t k, SpanAhead& ahead, Scales& by,
-                              float* acc) {
+                              std::int64_t slot, std::int64_t n, std::int64_t k, Scales& by, float* acc) {
   const F d;
   constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
   const std::size_t count = index(walk.count(b, k));
   HWY_ALIGN std::int32_t sums[kWhole / G::kElements][kLanes];
-  const DotWords<Dots, G::kMost> to{x.q[slot], x.first[slot], sums};
+  const DotParts<Dots, G::kMost> to{x.q[slot], x.first[slot], sums};
   LastRows last;
+  RowsAhead ahead = rows_ahead(walk, n, k);
   turn_blocks(b.type, panel_rows(walk, b, n, k, last), count, kFlip, ahead, by, to);
   V all = hn::Zero(d);
   for (std::size_t g = 0; g < count / G::kElements; ++g) {
@@ -325,13 +345,13 @@ HWY_NOINLINE void multiply(const ProjectBlock& b) {
     for (std::int64_t n = 0; n < b.rows; n += rows) {
       for (std::int64_t k = from; k < to; k += walk.columns) {
         const std::int64_t slot = (k - from) / walk.columns * b.tokens;
-        SpanAhead ahead = span_ahead(walk, b, n, k, rows, room);
 #if HWY_TARGET != HWY_SCALAR
         if (is_one) {
-          add_one_token<G, Dots>(walk, b, x, slot, n, k, ahead, panels[0].of, acc + n);
+          add_one_token<G, Dots>(walk, b, x, slot, n, k, panels[0].of, acc + n);
           continue;
         }
 #endif
+        SpanAhead ahead = span_ahead(walk, b, n, k, rows, room);
         add_span<G, Dots>(walk, b, x, slot, n, k, ahead, panels, acc_stride, acc + n);
       }
     }

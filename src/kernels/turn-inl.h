@@ -81,11 +81,11 @@ HWY_INLINE const std::uint8_t* as_it_is(const std::uint8_t* p) {
   return p;
 }
 
-// 16 bytes of every fourth row: `quarter[i]` points at row 4i.
-HWY_INLINE VBytes every_fourth(const std::uint8_t* const* quarter, std::int64_t offset) {
+// 16 bytes of a row and of every fourth one after it.
+HWY_INLINE VBytes every_fourth(const std::uint8_t* row, std::int64_t four_rows) {
 #if HWY_TARGET == HWY_AVX3
   const auto at = [&](int i) HWY_ATTR {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(quarter[i] + offset));
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + i * four_rows));
   };
   const __m256i two = _mm256_inserti128_si256(_mm256_castsi128_si256(at(0)), at(1), 1);
   const __m512i three = _mm512_inserti32x4(_mm512_castsi256_si512(two), at(2), 2);
@@ -93,12 +93,21 @@ HWY_INLINE VBytes every_fourth(const std::uint8_t* const* quarter, std::int64_t 
 #else
   const Bytes d;
   if constexpr (kLanes == 4) {
-    return hn::LoadU(d, quarter[0] + offset);
+    return hn::LoadU(d, row);
   } else {
     const hn::Half<Bytes> half;
-    return hn::Combine(d, hn::LoadU(half, quarter[1] + offset), hn::LoadU(half, quarter[0] + offset));
+    return hn::Combine(d, hn::LoadU(half, row + four_rows), hn::LoadU(half, row));
   }
 #endif
+}
+// part[j] = the 16 bytes behind `offset` of rows j, 4 + j, 8 + j ...
+HWY_INLINE void quarters(const PanelRows& rows, std::size_t offset, VBytes* part) {
+  const std::uint8_t* row = rows.first + offset;
+  for (std::size_t j = 0; j < 4; ++j) {
+    row = as_it_is(row);
+    part[j] = every_fourth(row, 4 * rows.stride);
+    row += rows.stride;
+  }
 }
 
 // words[j] = bytes 4j ... 4j + 3 behind `offset` of all rows.
@@ -106,12 +115,12 @@ HWY_INLINE void turn(const PanelRows& rows, std::size_t offset, VBytes* words) {
   const Bytes d8;
   const Words d;
   const hn::Repartition<std::uint64_t, F> d64;
-  const std::uint8_t* quarter[kLanes / 4];
-  for (std::size_t i = 0; i < kLanes / 4; ++i) quarter[i] = as_it_is(rows.at(4 * i) + offset);
-  const auto a = hn::BitCast(d, every_fourth(quarter, 0));
-  const auto b = hn::BitCast(d, every_fourth(quarter, rows.stride));
-  const auto c = hn::BitCast(d, every_fourth(quarter, 2 * rows.stride));
-  const auto e = hn::BitCast(d, every_fourth(quarter, 3 * rows.stride));
+  VBytes part[4];
+  quarters(rows, offset, part);
+  const auto a = hn::BitCast(d, part[0]);
+  const auto b = hn::BitCast(d, part[1]);
+  const auto c = hn::BitCast(d, part[2]);
+  const auto e = hn::BitCast(d, part[3]);
   const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
   const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
   const auto ce_low = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
@@ -126,47 +135,61 @@ HWY_INLINE void put(VBytes bytes, std::uint32_t* to) {
   hn::Store(hn::BitCast(Words(), bytes), Words(), to);
 }
 
-// Where the words of a group go, in the order of J = 0 ... Count - 1: into a panel, or times one row of x.
+// What becomes of 16 bytes of all rows. Into a panel: they are turned round, and the words of a group go to
+// theirs.
 struct KeepWords {
   Panel& panel;
 
+  static HWY_INLINE void take(const PanelRows& rows, std::size_t offset, VBytes* four) {
+    turn(rows, offset, four);
+  }
   struct Group {
     std::uint32_t (*q)[kLanes];
-    template <int J>
-    HWY_INLINE void add(VBytes word) {
-      put(word, q[J]);
+    template <int Part>
+    HWY_INLINE void add(const VBytes* words) {
+      for (std::size_t j = 0; j < 4; ++j) put(words[j], q[4 * Part + j]);
     }
   };
-  template <int Count>
+  template <int Parts>
   HWY_INLINE Group begin(std::size_t g) const {
-    return {panel.q + Count * g};
+    return {panel.q + 4 * Parts * g};
   }
   HWY_INLINE void end(std::size_t /*g*/, const Group& /*group*/) const {}
 };
+// Times one row of x: the four vectors of quarters() as they are, each row's sums in the four lanes of a
+// part, and what is turned round is no more than these.
 template <class Dots, int Most>
-struct DotWords {
+struct DotParts {
   const std::int8_t* x;
   const std::int32_t* first;
   std::int32_t (*sums)[kLanes];
 
-  template <int Count>
+  static HWY_INLINE void take(const PanelRows& rows, std::size_t offset, VBytes* four) {
+    quarters(rows, offset, four);
+  }
+  template <int Parts>
   struct Group {
-    typename Dots::template Sum<Most, Count> sum;
+    typename Dots::template Sum<Most, Parts> sum[4];
     const std::int8_t* x;
-    template <int J>
-    HWY_INLINE void add(VBytes word) {
-      std::uint32_t four;
-      std::memcpy(&four, x + 4 * static_cast<std::size_t>(J), sizeof(four));
-      sum.template add<J>(hn::BitCast(Words(), word), hn::Set(Words(), four));
+    template <int Part>
+    HWY_INLINE void add(const VBytes* bytes) {
+      const auto xs = hn::BitCast(Words(), hn::LoadDup128(Bytes(), reinterpret_cast<const std::uint8_t*>(x) +
+                                                                       16 * std::size_t{Part}));
+      for (int j = 0; j < 4; ++j) sum[j].template add<Part>(hn::BitCast(Words(), bytes[j]), xs);
     }
   };
-  template <int Count>
-  HWY_INLINE Group<Count> begin(std::size_t g) const {
-    return {typename Dots::template Sum<Most, Count>(first[g]), x + 4 * g * static_cast<std::size_t>(Count)};
+  template <int Parts>
+  HWY_INLINE Group<Parts> begin(std::size_t g) const {
+    using Sum = typename Dots::template Sum<Most, Parts>;
+    return {{Sum(0), Sum(0), Sum(0), Sum(0)}, x + 16 * std::size_t{Parts} * g};
   }
-  template <int Count>
-  HWY_INLINE void end(std::size_t g, const Group<Count>& group) const {
-    hn::Store(group.sum.total(), hn::RebindToSigned<F>(), sums[g]);
+  template <int Parts>
+  HWY_INLINE void end(std::size_t g, const Group<Parts>& group) const {
+    const hn::RebindToSigned<F> d;
+    const VWhole four[4] = {group.sum[0].total(), group.sum[1].total(), group.sum[2].total(),
+                            group.sum[3].total()};
+    const VWhole all = join4(d, four, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+    hn::Store(hn::Add(all, hn::Set(d, first[g])), d, sums[g]);
   }
 };
 HWY_INLINE VBytes low_half(VBytes bytes) {
