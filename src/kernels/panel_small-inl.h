@@ -15,12 +15,33 @@ namespace locant::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
+// A word of each row: a scale, or a scale with what is added above it.
+template <class Bits>
+HWY_INLINE void put_scales(VWords words, std::size_t g, Scales& to) {
+  const F d;
+  if constexpr (sizeof(Bits) == sizeof(Half)) {
+    hn::Store(half_of(words), d, to.scale[g]);
+    hn::Store(half_of(hn::ShiftRight<16>(words)), d, to.scale[g + 1]);
+  } else {
+    hn::Store(half_of(words), d, to.scale[g]);
+    hn::Store(hn::Neg(half_of(hn::ShiftRight<16>(words))), d, to.minus[g]);
+  }
+}
+// 16 bytes of scales of each row, from block g on.
+template <class Bits>
+HWY_INLINE void put_turned(const VBytes* words, std::size_t g, Scales& to) {
+  for (std::size_t j = 0; j < 4; ++j)
+    put_scales<Bits>(hn::BitCast(Words(), words[j]), g + j * sizeof(std::uint32_t) / sizeof(Bits), to);
+}
+
 #if HWY_TARGET == HWY_AVX3
-// The scales of a row's first blocks, of each 64 bytes those that lie in them, two loads at a time; returns
-// how many blocks these were.
+// The scales of as many blocks as 16 bytes hold, picked out of 64 bytes for each kEach of them.
 template <class Bits, std::size_t Size>
-HWY_INLINE std::size_t most_scales(const std::uint8_t* from, std::size_t blocks, Bits* to) {
-  constexpr std::size_t kEach = (64 - sizeof(Bits)) / Size + 1;
+struct PickScales {
+  static constexpr std::size_t kBlocks = 16 / sizeof(Bits);
+  static constexpr std::size_t kEach =
+      HWY_MIN((64 - sizeof(Bits)) / Size + 1, kBlocks / (sizeof(Bits) == 4 ? 1 : 2));
+  static_assert(kBlocks % kEach == 0);
   struct Places {
     alignas(64) Bits at[64 / sizeof(Bits)] = {};
   };
@@ -30,79 +51,102 @@ HWY_INLINE std::size_t most_scales(const std::uint8_t* from, std::size_t blocks,
       places.at[i] = static_cast<Bits>((i / kEach * 64 + i % kEach * Size) / sizeof(Bits));
     return places;
   }();
-  const __m512i places = _mm512_load_si512(kPlaces.at);
-  std::size_t b = 0;
-  for (; b + 2 * kEach <= blocks; b += 2 * kEach) {
-    const __m512i first = _mm512_loadu_si512(from + Size * b);
-    const __m512i second = _mm512_loadu_si512(from + Size * (b + kEach));
+
+  static HWY_INLINE __m512i load(const std::uint8_t* row, std::size_t block) {
+    return _mm512_loadu_si512(row + Size * block);
+  }
+  static HWY_INLINE __m128i two(const std::uint8_t* row, std::size_t block) {
+    return _mm512_castsi512_si128(
+        _mm512_permutex2var_epi16(load(row, block), _mm512_load_si512(kPlaces.at), load(row, block + kEach)));
+  }
+  static HWY_INLINE hn::Vec<Bytes16> of(const std::uint8_t* row) {
     if constexpr (sizeof(Bits) == 4) {
-      const __m512i all = _mm512_permutex2var_epi32(first, places, second);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + b), _mm512_castsi512_si256(all));
+      return {_mm512_castsi512_si128(_mm512_permutexvar_epi32(_mm512_load_si512(kPlaces.at), load(row, 0)))};
+    } else if constexpr (2 * kEach == kBlocks) {
+      return {two(row, 0)};
     } else {
-      const __m128i all = _mm512_castsi512_si128(_mm512_permutex2var_epi16(first, places, second));
-      if constexpr (kEach == 4) {
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + b), all);
-      } else {
-        _mm_storel_epi64(reinterpret_cast<__m128i*>(to + b), all);
-      }
+      return {_mm_unpacklo_epi64(two(row, 0), two(row, 2 * kEach))};
     }
+  }
+};
+#elif HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+// One after the other, but not through memory: loads would wait for such small stores.
+template <class Bits, std::size_t Size>
+struct PickScales {
+  static constexpr std::size_t kBlocks = 16 / sizeof(Bits);
+  template <int I>
+  static HWY_INLINE void insert(const std::uint8_t* row, __m128i& all) {
+    if constexpr (I < static_cast<int>(kBlocks)) {
+      Bits bits;
+      std::memcpy(&bits, row + Size * I, sizeof(bits));
+      if constexpr (sizeof(Bits) == 4) {
+        all = _mm_insert_epi32(all, static_cast<int>(bits), I);
+      } else {
+        all = _mm_insert_epi16(all, bits, I);
+      }
+      insert<I + 1>(row, all);
+    }
+  }
+  static HWY_INLINE hn::Vec<Bytes16> of(const std::uint8_t* row) {
+    __m128i all = _mm_setzero_si128();
+    insert<0>(row, all);
+    return hn::Vec<Bytes16>{all};
+  }
+};
+#endif
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+// Returns how many blocks of all rows these were.
+template <class Bits, std::size_t Size>
+HWY_INLINE std::size_t most_scales(const PanelRows& rows, std::size_t blocks, Scales& to) {
+  using Pick = PickScales<Bits, Size>;
+  std::size_t b = 0;
+  for (; b + Pick::kBlocks <= blocks; b += Pick::kBlocks) {
+    VBytes part[4];
+    VBytes words[4];
+    const std::uint8_t* row = rows.first + Size * b;
+    for (VBytes& four : part) {
+      row = as_it_is(row);
+      four = join_parts([&](int i) HWY_ATTR { return Pick::of(row + 4 * i * rows.stride); });
+      row += rows.stride;
+    }
+    turn_quarters(part, words);
+    put_turned<Bits>(words, b, to);
   }
   return b;
 }
 #endif
 
-// The f16 of the blocks of each row, as bits: one (16 bits) or two (32 bits, scale below) for a block. They
-// are turned round after the whole numbers are unpacked, when the small stores have left the store buffer.
+// The f16 of the blocks of each row: one (16 bits) or two (32 bits, scale below) for a block.
 template <class Bits, std::size_t Size>
-struct SmallScales {
-  static constexpr std::size_t kAll = kWhole / 32;
-  HWY_ALIGN Bits bits[kLanes][kAll];
-
-  HWY_INLINE void read(const PanelRows& rows, std::size_t blocks) {
-    const std::uint8_t* from = rows.first;
-    for (std::size_t i = 0; i < kLanes; ++i, from += rows.stride) {
-      std::size_t b = 0;
-#if HWY_TARGET == HWY_AVX3
-      b = most_scales<Bits, Size>(from, blocks, bits[i]);
-#else
-      if (blocks == kAll) {  // a count that the compiler knows
-        for (; b < kAll; ++b) std::memcpy(&bits[i][b], from + Size * b, sizeof(Bits));
-      }
+HWY_INLINE void scales_of_small(const PanelRows& rows, std::size_t blocks, Scales& to) {
+  constexpr std::size_t kAll = kWhole / 32;
+  std::size_t done = 0;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+  done = most_scales<Bits, Size>(rows, blocks, to);
+  if (done == blocks) return;
 #endif
-      for (; b < blocks; ++b) std::memcpy(&bits[i][b], from + Size * b, sizeof(Bits));
-    }
+  HWY_ALIGN Bits bits[kLanes][kAll];
+  const std::uint8_t* from = rows.first;
+  for (std::size_t i = 0; i < kLanes; ++i, from += rows.stride) {
+    for (std::size_t b = done; b < blocks; ++b) std::memcpy(&bits[i][b], from + Size * b, sizeof(Bits));
   }
-  HWY_INLINE void write(std::size_t blocks, Scales& to) const {
-    const F d;
-    const PanelRows rows{reinterpret_cast<const std::uint8_t*>(bits[0]), sizeof(bits[0])};
+  constexpr std::size_t kEach = 16 / sizeof(Bits);
+  for (std::size_t b = done; b < blocks; b += kEach) {  // blocks past the end are never read
     VBytes words[4];
-    for (std::size_t b = 0; b < blocks; b += 16 / sizeof(Bits)) {  // blocks past the end are never read
-      turn(rows, b * sizeof(Bits), words);
-      for (std::size_t j = 0; j < 4; ++j) {
-        const VWords word = hn::BitCast(Words(), words[j]);
-        if constexpr (sizeof(Bits) == sizeof(Half)) {
-          hn::Store(half_of(word), d, to.scale[b + 2 * j]);
-          hn::Store(half_of(hn::ShiftRight<16>(word)), d, to.scale[b + 2 * j + 1]);
-        } else {
-          hn::Store(half_of(word), d, to.scale[b + j]);
-          hn::Store(hn::Neg(half_of(hn::ShiftRight<16>(word))), d, to.minus[b + j]);
-        }
-      }
-    }
+    turn({reinterpret_cast<const std::uint8_t*>(bits[0]), sizeof(bits[0])}, b * sizeof(Bits), words);
+    put_turned<Bits>(words, b, to);
   }
-};
+}
 
 // unpack_block(b) for every block.
 template <class Bits, std::size_t Size, class Ahead, class Unpack>
 HWY_INLINE void panel_small(const PanelRows& rows, std::size_t blocks, Ahead& ahead, Scales& to,
                             Unpack unpack_block) {
-  SmallScales<Bits, Size> scales;
-  scales.read(rows, blocks);
+  scales_of_small<Bits, Size>(rows, blocks, to);
   for (std::size_t b = 0; b < blocks; ++b) {
     ahead.template ask<Size>();
     unpack_block(b);
   }
-  scales.write(blocks, to);
 }
 
 HWY_INLINE void low_halves(const VBytes* words, VBytes* low) {

@@ -292,27 +292,48 @@ HWY_INLINE void add_span(const SpanWalk& walk, const ProjectBlock& b, const Roun
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// One token: words are multiplied as they are turned round, without a panel between. The sums of groups stand
-// in memory until the scales are read.
+// A span's sum of kLanes rows times one token, in the order of the groups.
+template <class G>
+struct SpanSum {
+  V all = hn::Zero(F());
+  const Rounded& x;
+  std::int64_t slot;
+  const Scales& by;
+
+  HWY_INLINE void take(std::size_t g, VWhole sums) {
+    const F d;
+    const V whole = hn::ConvertTo(d, hn::Add(sums, hn::Set(hn::RebindToSigned<F>(), x.first[slot][g])));
+    const V factor = hn::Set(d, x.factor[slot][g * G::kElements / 32]);
+    all = hn::MulAdd(whole, hn::Mul(factor, hn::Load(d, by.scale[g])), all);
+    if constexpr (G::kMinus) all = hn::NegMulAdd(hn::Set(d, x.total[slot][g]), hn::Load(d, by.minus[g]), all);
+  }
+};
+// Of types whose groups come in another order.
+struct KeptSums {
+  HWY_ALIGN std::int32_t of[kWhole / 16][kLanes];
+  HWY_INLINE void take(std::size_t g, VWhole sums) { hn::Store(sums, hn::RebindToSigned<F>(), of[g]); }
+};
+
+// One token: bytes are multiplied as they are taken from the rows, without a panel between.
 template <class G, class Dots>
 HWY_INLINE void add_one_token(const SpanWalk& walk, const ProjectBlock& b, const Rounded& x,
                               std::int64_t slot, std::int64_t n, std::int64_t k, Scales& by, float* acc) {
   const F d;
   constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
   const std::size_t count = index(walk.count(b, k));
-  HWY_ALIGN std::int32_t sums[kWhole / G::kElements][kLanes];
-  const DotParts<Dots, G::kMost> to{x.q[slot], x.first[slot], sums};
   LastRows last;
   RowsAhead ahead = rows_ahead(walk, n, k);
-  turn_blocks(b.type, panel_rows(walk, b, n, k, last), count, kFlip, ahead, by, to);
-  V all = hn::Zero(d);
-  for (std::size_t g = 0; g < count / G::kElements; ++g) {
-    const V factor = hn::Set(d, x.factor[slot][g * G::kElements / 32]);
-    const V whole = hn::ConvertTo(d, hn::Load(hn::RebindToSigned<F>(), sums[g]));
-    all = hn::MulAdd(whole, hn::Mul(factor, hn::Load(d, by.scale[g])), all);
-    if constexpr (G::kMinus) all = hn::NegMulAdd(hn::Set(d, x.total[slot][g]), hn::Load(d, by.minus[g]), all);
+  SpanSum<G> sum{.x = x, .slot = slot, .by = by};
+  const PanelRows rows = panel_rows(walk, b, n, k, last);
+  if constexpr (G::kElements == 32) {
+    turn_blocks(b.type, rows, count, kFlip, ahead, by, DotParts<Dots, G::kMost, SpanSum<G>>{x.q[slot], sum});
+  } else {
+    KeptSums kept;
+    turn_blocks(b.type, rows, count, kFlip, ahead, by, DotParts<Dots, G::kMost, KeptSums>{x.q[slot], kept});
+    for (std::size_t g = 0; g < count / G::kElements; ++g)
+      sum.take(g, hn::Load(hn::RebindToSigned<F>(), kept.of[g]));
   }
-  hn::Store(k == 0 ? all : hn::Add(hn::Load(d, acc), all), d, acc);
+  hn::Store(k == 0 ? sum.all : hn::Add(hn::Load(d, acc), sum.all), d, acc);
 }
 #endif
 

@@ -81,24 +81,25 @@ HWY_INLINE const std::uint8_t* as_it_is(const std::uint8_t* p) {
   return p;
 }
 
-// 16 bytes of a row and of every fourth one after it.
-HWY_INLINE VBytes every_fourth(const std::uint8_t* row, std::int64_t four_rows) {
+// part(0), part(1) ... side by side.
+using Bytes16 = hn::CappedTag<std::uint8_t, 16>;
+template <class Part>
+HWY_INLINE VBytes join_parts(Part part) {
 #if HWY_TARGET == HWY_AVX3
-  const auto at = [&](int i) HWY_ATTR {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + i * four_rows));
-  };
-  const __m256i two = _mm256_inserti128_si256(_mm256_castsi128_si256(at(0)), at(1), 1);
-  const __m512i three = _mm512_inserti32x4(_mm512_castsi256_si512(two), at(2), 2);
-  return VBytes{_mm512_inserti32x4(three, at(3), 3)};
+  const __m256i two = _mm256_inserti128_si256(_mm256_castsi128_si256(part(0).raw), part(1).raw, 1);
+  const __m512i three = _mm512_inserti32x4(_mm512_castsi256_si512(two), part(2).raw, 2);
+  return VBytes{_mm512_inserti32x4(three, part(3).raw, 3)};
 #else
-  const Bytes d;
   if constexpr (kLanes == 4) {
-    return hn::LoadU(d, row);
+    return part(0);
   } else {
-    const hn::Half<Bytes> half;
-    return hn::Combine(d, hn::LoadU(half, row + four_rows), hn::LoadU(half, row));
+    return hn::Combine(Bytes(), part(1), part(0));
   }
 #endif
+}
+// 16 bytes of a row and of every fourth one after it.
+HWY_INLINE VBytes every_fourth(const std::uint8_t* row, std::int64_t four_rows) {
+  return join_parts([&](int i) HWY_ATTR { return hn::LoadU(Bytes16(), row + i * four_rows); });
 }
 // part[j] = the 16 bytes behind `offset` of rows j, 4 + j, 8 + j ...
 HWY_INLINE void quarters(const PanelRows& rows, std::size_t offset, VBytes* part) {
@@ -110,13 +111,11 @@ HWY_INLINE void quarters(const PanelRows& rows, std::size_t offset, VBytes* part
   }
 }
 
-// words[j] = bytes 4j ... 4j + 3 behind `offset` of all rows.
-HWY_INLINE void turn(const PanelRows& rows, std::size_t offset, VBytes* words) {
+// words[j] = bytes 4j ... 4j + 3 of all rows, of quarters() that hold 16 of each.
+HWY_INLINE void turn_quarters(const VBytes* part, VBytes* words) {
   const Bytes d8;
   const Words d;
   const hn::Repartition<std::uint64_t, F> d64;
-  VBytes part[4];
-  quarters(rows, offset, part);
   const auto a = hn::BitCast(d, part[0]);
   const auto b = hn::BitCast(d, part[1]);
   const auto c = hn::BitCast(d, part[2]);
@@ -129,6 +128,12 @@ HWY_INLINE void turn(const PanelRows& rows, std::size_t offset, VBytes* words) {
   words[1] = hn::BitCast(d8, hn::InterleaveUpper(d64, ab_low, ce_low));
   words[2] = hn::BitCast(d8, hn::InterleaveLower(d64, ab_high, ce_high));
   words[3] = hn::BitCast(d8, hn::InterleaveUpper(d64, ab_high, ce_high));
+}
+// The same of the bytes behind `offset`.
+HWY_INLINE void turn(const PanelRows& rows, std::size_t offset, VBytes* words) {
+  VBytes part[4];
+  quarters(rows, offset, part);
+  turn_quarters(part, words);
 }
 
 HWY_INLINE void put(VBytes bytes, std::uint32_t* to) {
@@ -157,12 +162,11 @@ struct KeepWords {
   HWY_INLINE void end(std::size_t /*g*/, const Group& /*group*/) const {}
 };
 // Times one row of x: the four vectors of quarters() as they are, each row's sums in the four lanes of a
-// part, and what is turned round is no more than these.
-template <class Dots, int Most>
+// part, and what is turned round is no more than these. Whole sums go to Sums: take(g, sums of the rows).
+template <class Dots, int Most, class Sums>
 struct DotParts {
   const std::int8_t* x;
-  const std::int32_t* first;
-  std::int32_t (*sums)[kLanes];
+  Sums& sums;
 
   static HWY_INLINE void take(const PanelRows& rows, std::size_t offset, VBytes* four) {
     quarters(rows, offset, four);
@@ -185,11 +189,9 @@ struct DotParts {
   }
   template <int Parts>
   HWY_INLINE void end(std::size_t g, const Group<Parts>& group) const {
-    const hn::RebindToSigned<F> d;
     const VWhole four[4] = {group.sum[0].total(), group.sum[1].total(), group.sum[2].total(),
                             group.sum[3].total()};
-    const VWhole all = join4(d, four, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
-    hn::Store(hn::Add(all, hn::Set(d, first[g])), d, sums[g]);
+    sums.take(g, join4(hn::RebindToSigned<F>(), four, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }));
   }
 };
 HWY_INLINE VBytes low_half(VBytes bytes) {
