@@ -8,7 +8,7 @@
 #define LOCANT_KERNELS_BLOCKS_INL_H_
 #endif
 
-#include "hwy/cache_control.h"
+#include "kernels/ahead-inl.h"
 #include "kernels/project.h"
 #include "kernels/unpack-inl.h"
 
@@ -78,48 +78,9 @@ HWY_INLINE SomeRows<Count> some_rows(const BlockBytes& all, const ProjectBlock& 
   return rows;
 }
 
-// Asks for the lines of some rows' span that comes next, a few at every step of the present one: spans of
-// many rows are too short for the machine to see them coming, and more lines than it can wait for stop it.
-class SpanAhead {
- public:
-  SpanAhead() = default;
-  HWY_INLINE SpanAhead(const std::uint8_t* row, std::int64_t stride, std::int64_t bytes, std::int64_t rows,
-                       std::int64_t steps)
-      : row_(row), stride_(stride), rows_(rows), lines_((bytes + 126) / 64) {
-    each_ = (rows * lines_ + steps - 1) / steps;
-  }
-  HWY_INLINE void ask() {
-    for (std::int64_t i = 0; i < each_ && lines_ > 0; ++i) {
-      hwy::Prefetch(row_ + at_);
-      at_ += stride_;
-      if (++asked_ < rows_) continue;
-      row_ += 64;
-      at_ = 0;
-      asked_ = 0;
-      --lines_;
-    }
-  }
-  template <std::size_t Bytes>
-  HWY_INLINE void ask() {
-    ask();
-  }
-  HWY_INLINE void ask_all() {
-    while (lines_ > 0) ask();
-  }
-
- private:
-  const std::uint8_t* row_ = nullptr;
-  std::int64_t stride_ = 0;
-  std::int64_t rows_ = 0;
-  std::int64_t lines_ = 0;
-  std::int64_t each_ = 1;
-  std::int64_t at_ = 0;
-  std::int64_t asked_ = 0;
-};
-
 // Where `rows` rows from row n on go on after the span of column k: the next span, or the next rows' first.
-HWY_INLINE SpanAhead span_ahead(const BlockBytes& all, const ProjectBlock& b, std::int64_t n, std::int64_t k,
-                                std::int64_t rows, std::int64_t span, std::int64_t steps) {
+HWY_INLINE Ahead span_ahead(const BlockBytes& all, const ProjectBlock& b, std::int64_t n, std::int64_t k,
+                            std::int64_t rows, std::int64_t span, std::int64_t steps) {
   if (k + span < b.columns) {
     k += span;
   } else {
@@ -127,7 +88,11 @@ HWY_INLINE SpanAhead span_ahead(const BlockBytes& all, const ProjectBlock& b, st
     n += rows;
   }
   if (n >= b.rows) return {};
-  return {all.at(n, k), all.stride, all.of(HWY_MIN(span, b.columns - k)), HWY_MIN(rows, b.rows - n), steps};
+  return in_steps({.row = all.at(n, k),
+                   .stride = all.stride,
+                   .bytes = all.of(HWY_MIN(span, b.columns - k)),
+                   .rows = HWY_MIN(rows, b.rows - n)},
+                  steps);
 }
 
 // Elements that share a scale, and whether a minus is taken off.

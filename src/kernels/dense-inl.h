@@ -16,7 +16,7 @@
 #define LOCANT_KERNELS_DENSE_INL_H_
 #endif
 
-#include "hwy/cache_control.h"
+#include "kernels/ahead-inl.h"
 #include "kernels/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,40 +35,17 @@ inline constexpr std::int64_t kPad = 16;
 
 // ---- the weight's way from memory
 
-// Rows to come, asked for line by line in the order they lie in memory.
-struct Ahead {
-  const std::uint8_t* row = nullptr;
-  std::size_t stride = 0;  // bytes
-  std::size_t bytes = 0;   // of a row
-  std::int64_t rows = 0;   // left
-  int each = 1;            // lines a step
-  std::size_t at = 0;
-
-  HWY_INLINE void ask() {
-    for (int i = 0; i < each && rows > 0; ++i) {
-      hwy::Prefetch(row + at);
-      at += 64;
-      if (at >= bytes) {
-        at = 0;
-        row += stride;
-        --rows;
-      }
-    }
-  }
-};
-
 // `rows` rows from row n on and `columns` columns from column k on, as far as they exist, in `steps` steps.
 template <class T>
 HWY_INLINE Ahead ahead_of(const ProjectBlock& b, std::int64_t n, std::int64_t rows, std::int64_t k,
                           std::int64_t columns, std::int64_t steps) {
-  const std::size_t bytes = index(HWY_MIN(columns, b.columns - k)) * sizeof(T);
-  const std::int64_t lines = rows * static_cast<std::int64_t>(bytes / 64);
-  return {
-      .row = reinterpret_cast<const std::uint8_t*>(static_cast<const T*>(b.weight) + n * b.weight_stride + k),
-      .stride = index(b.weight_stride) * sizeof(T),
-      .bytes = bytes,
-      .rows = HWY_MIN(rows, b.rows + b.following - n),
-      .each = static_cast<int>((lines + steps - 1) / steps)};
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  const auto* row = static_cast<const T*>(b.weight) + n * b.weight_stride + k;
+  return in_steps({.row = reinterpret_cast<const std::uint8_t*>(row),
+                   .stride = b.weight_stride * kSize,
+                   .bytes = HWY_MIN(columns, b.columns - k) * kSize,
+                   .rows = HWY_MIN(rows, b.rows + b.following - n)},
+                  steps);
 }
 
 // ---- arithmetic
@@ -147,7 +124,6 @@ struct Spans {
 template <int Tokens, bool Whole, class P, class X, class T>
 HWY_INLINE void dense_tile(const X* const* x, const T* const* w, std::int64_t columns, Ahead& ahead,
                            bool first, float* sums, std::int64_t sums_stride) {
-  Ahead asking = ahead;
   V acc[Tokens][4];
   for (int t = 0; t < Tokens; ++t) {
     for (int n = 0; n < 4; ++n) acc[t][n] = hn::Zero(F());
@@ -156,7 +132,7 @@ HWY_INLINE void dense_tile(const X* const* x, const T* const* w, std::int64_t co
   for (; i + P::kStep <= columns; i += P::kStep) {
     multiply_add<Tokens, P>(
         acc, [&](int t) HWY_ATTR { return P::x(x[t] + i); }, [&](int n) HWY_ATTR { return P::w(w[n] + i); });
-    asking.ask();
+    ahead.ask();
   }
   if constexpr (!Whole) {
     const std::size_t rest = index(columns - i);
@@ -164,7 +140,6 @@ HWY_INLINE void dense_tile(const X* const* x, const T* const* w, std::int64_t co
         acc, [&](int t) HWY_ATTR { return P::x_n(x[t] + i, rest); },
         [&](int n) HWY_ATTR { return P::w_n(w[n] + i, rest); });
   }
-  ahead = asking;
   for (int t = 0; t < Tokens; ++t) {
     float four[4];
     sum4(acc[t][0], acc[t][1], acc[t][2], acc[t][3], four);

@@ -138,7 +138,7 @@ inline constexpr int kDirectRows = 8;
 // sums[i] = sum_k x[k] w_i[k] of eight rows, in the order of dot_spans().
 template <class Direct>
 HWY_INLINE void dot_rows(const float* x, const std::uint8_t* const* rows, std::size_t count,
-                         const Span* spans, SpanAhead& ahead, float* sums) {
+                         const Span* spans, Ahead& ahead, float* sums) {
   const F d;
   constexpr std::size_t kVectors = Direct::kStep / kLanes;
   V acc[kDirectRows];

@@ -245,7 +245,7 @@ inline void panel_by_rows(GgmlType type, const PanelRows& rows, std::size_t coun
 }
 
 inline void unpack_panel(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t flip,
-                         SpanAhead& ahead, Panel& to) {
+                         Ahead& ahead, Panel& to) {
 #if HWY_TARGET != HWY_SCALAR
   if (is_turned(type)) return turn_blocks(type, rows, count, flip, ahead, to.of, KeepWords{to});
 #endif

@@ -105,7 +105,7 @@ HWY_INLINE void one_direct_token(const ProjectBlock& b) {
       const std::size_t count = index(HWY_MIN(b.columns - k, kColumns));
       const SomeRows<kDirectRows> rows = some_rows<kDirectRows>(all, b, n, k);
       const auto steps = static_cast<std::int64_t>(count / Direct::kStep);
-      SpanAhead ahead = span_ahead(all, b, n, k, kDirectRows, kColumns, steps);
+      Ahead ahead = span_ahead(all, b, n, k, kDirectRows, kColumns, steps);
       for (int i = 0; i < kDirectRows; ++i) Direct::scales(rows.at[i], count, spans[i]);
       dot_rows<Direct>(b.x + k, rows.at, count, spans, ahead, sums);
       add_sums(k, kDirectRows, sums, acc);

@@ -218,16 +218,19 @@ HWY_INLINE PanelRows panel_rows(const SpanWalk& walk, const ProjectBlock& b, std
 // time. These may lie past the end, where other rows of the weight mostly are; asking is no access. With many
 // tokens, after the last rows come the first ones' of the columns that are rounded next.
 inline constexpr std::int64_t kReach = 24 << 10;  // bytes, half of a first-level cache
-HWY_INLINE SpanAhead span_ahead(const SpanWalk& walk, const ProjectBlock& b, std::int64_t n, std::int64_t k,
-                                std::int64_t rows, std::int64_t room) {
+HWY_INLINE Ahead span_ahead(const SpanWalk& walk, const ProjectBlock& b, std::int64_t n, std::int64_t k,
+                            std::int64_t rows, std::int64_t room) {
   const std::int64_t steps = rows / static_cast<std::int64_t>(kLanes) * walk.count(b, k) / walk.step;
   n += rows * HWY_MAX(kReach / (rows * walk.all.stride), std::int64_t{1});
   if (n >= b.rows && k + room < b.columns) {
     n = 0;
     k += room;
   }
-  return {walk.all.at(n, k), walk.all.stride, walk.all.of(walk.count(b, k)), rows,
-          HWY_MAX(steps, std::int64_t{1})};
+  return in_steps({.row = walk.all.at(n, k),
+                   .stride = walk.all.stride,
+                   .bytes = walk.all.of(walk.count(b, k)),
+                   .rows = rows},
+                  steps);
 }
 // The same for kLanes rows that are asked for as memory has them, one after the other.
 class RowsAhead {
@@ -252,14 +255,18 @@ HWY_INLINE RowsAhead rows_ahead(const SpanWalk& walk, std::int64_t n, std::int64
 // The first rows of all, while x is rounded.
 HWY_INLINE void ask_for_first(const SpanWalk& walk, const ProjectBlock& b, std::int64_t rows) {
   const std::int64_t columns = HWY_MIN(walk.columns * (kProjectTokens / b.tokens), b.columns);
-  SpanAhead(walk.all.at(0, 0), walk.all.stride, walk.all.of(columns), HWY_MIN(rows, b.rows), 1).ask_all();
+  Ahead{.row = walk.all.at(0, 0),
+        .stride = walk.all.stride,
+        .bytes = walk.all.of(columns),
+        .rows = HWY_MIN(rows, b.rows)}
+      .ask_all();
 }
 
 // Panels from row n on times a span of all tokens, whose first is `x`.
 template <class G, class Dots>
 HWY_INLINE void add_span(const SpanWalk& walk, const ProjectBlock& b, const Rounded& x, std::int64_t first,
-                         std::int64_t n, std::int64_t k, SpanAhead& ahead, Panel* panels,
-                         std::int64_t acc_stride, float* acc) {
+                         std::int64_t n, std::int64_t k, Ahead& ahead, Panel* panels, std::int64_t acc_stride,
+                         float* acc) {
   constexpr auto kRows = static_cast<std::int64_t>(kLanes);
   constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
   const std::size_t count = index(walk.count(b, k));
@@ -372,7 +379,7 @@ HWY_NOINLINE void multiply(const ProjectBlock& b) {
           continue;
         }
 #endif
-        SpanAhead ahead = span_ahead(walk, b, n, k, rows, room);
+        Ahead ahead = span_ahead(walk, b, n, k, rows, room);
         add_span<G, Dots>(walk, b, x, slot, n, k, ahead, panels, acc_stride, acc + n);
       }
     }
