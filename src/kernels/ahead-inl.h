@@ -48,6 +48,17 @@ struct Ahead {
     while (rows > 0) ask();
   }
 };
+// The same of rows that lie one after the other: what a step asks for is known to the compiler.
+struct LinesAhead {
+  const std::uint8_t* at;
+
+  template <std::size_t Bytes>
+  HWY_INLINE void ask() {
+    for (std::size_t i = 0; i < Bytes; i += 64) hwy::Prefetch(at + i);
+    at += Bytes;
+  }
+};
+
 HWY_INLINE Ahead in_steps(Ahead ahead, std::int64_t steps) {
   const std::int64_t lines = ahead.rows * ((ahead.bytes + 63) / 64);
   ahead.each = steps > 1 ? (lines + steps - 1) / steps : HWY_MAX(lines, std::int64_t{1});

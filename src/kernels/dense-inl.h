@@ -48,6 +48,16 @@ HWY_INLINE Ahead ahead_of(const ProjectBlock& b, std::int64_t n, std::int64_t ro
                   steps);
 }
 
+// `rows` whole rows as memory has them, one after the other.
+template <class T>
+HWY_INLINE Ahead rows_ahead(const ProjectBlock& b, std::int64_t n, std::int64_t rows, std::int64_t steps) {
+  const auto* row = static_cast<const T*>(b.weight) + n * b.weight_stride;
+  return in_steps({.row = reinterpret_cast<const std::uint8_t*>(row),
+                   .bytes = rows * b.weight_stride * static_cast<std::int64_t>(sizeof(T)),
+                   .rows = 1},
+                  HWY_MAX(steps, std::int64_t{1}));
+}
+
 // ---- arithmetic
 
 // x and w as vectors of a step. F32: weights become f32 on the way.
@@ -200,6 +210,7 @@ HWY_INLINE void dense(const ProjectBlock& b, Pack pack) {
   // Few tokens: as many columns as there is room for, and the next page of every row is asked for.
   const std::int64_t page = few ? HWY_MAX(kSpanOf, 4096 / static_cast<std::int64_t>(sizeof(T))) : kSpanOf;
   const std::int64_t chunk = few ? (kRoom / b.tokens - kPad) / page * page : kSpanOf;
+  const bool whole = few && b.columns <= chunk;
   for (std::int64_t c = 0; c < b.columns; c += chunk) {
     const std::int64_t end = HWY_MIN(b.columns, c + chunk);
     for (std::int64_t t = 0; t < b.tokens; ++t)
@@ -207,8 +218,9 @@ HWY_INLINE void dense(const ProjectBlock& b, Pack pack) {
     for (std::int64_t n = 0; n < b.rows; n += panel) {
       const std::int64_t rows = HWY_MIN(b.rows - n, panel);
       Ahead ahead;
+      if (whole) ahead = rows_ahead<T>(b, n + panel, panel, tiles * (b.columns / P::kStep));
       for (std::int64_t k = c; k < end; k += kSpanOf) {
-        if ((k - c) % page == 0) {
+        if (!whole && (k - c) % page == 0) {
           const std::int64_t steps =
               tiles * (panel / 4) * HWY_MAX(HWY_MIN(end - k, page) / P::kStep, std::int64_t{1});
           ahead = k + page < end ? ahead_of<T>(b, n, panel, k + page, page, steps)

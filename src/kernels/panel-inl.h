@@ -67,7 +67,7 @@ HWY_INLINE void panel_q4_k(const PanelRows& rows, std::size_t blocks, Ahead& ahe
   for (std::size_t b = 0; b < blocks; ++b) {
     scales_of_k(rows, b, 144, by);
     for (std::size_t pair = 0; pair < 4; ++pair) {
-      ahead.template ask<36>();
+      ahead.template ask<36 * kLanes>();
       two_groups_of_q4_k(rows, 144 * b + 16 + 32 * pair, 8 * b + 2 * pair, to);
     }
   }
@@ -120,13 +120,13 @@ HWY_INLINE void panel_q5_k(const PanelRows& rows, std::size_t blocks, Ahead& ahe
     to.take(rows, 176 * b + 16, fifth);
     to.take(rows, 176 * b + 32, fifth + 4);
     const std::size_t at = 176 * b + 48;
-    ahead.template ask<44>();
+    ahead.template ask<44 * kLanes>();
     two_groups_of_q5_k<0>(rows, at, fifth, 8 * b, to);
-    ahead.template ask<44>();
+    ahead.template ask<44 * kLanes>();
     two_groups_of_q5_k<1>(rows, at + 32, fifth, 8 * b + 2, to);
-    ahead.template ask<44>();
+    ahead.template ask<44 * kLanes>();
     two_groups_of_q5_k<2>(rows, at + 64, fifth, 8 * b + 4, to);
-    ahead.template ask<44>();
+    ahead.template ask<44 * kLanes>();
     two_groups_of_q5_k<3>(rows, at + 96, fifth, 8 * b + 6, to);
   }
 }
@@ -163,7 +163,7 @@ HWY_INLINE void panel_q6_k(const PanelRows& rows, std::size_t blocks, Ahead& ahe
     for (std::size_t i = 0; i < 4; ++i) {  // 16 columns of each quarter of a half
       const std::size_t at = 210 * b + i / 2 * 64 + i % 2 * 16;
       const std::size_t g = 16 * b + i / 2 * 8 + i % 2;
-      ahead.template ask<53>();
+      ahead.template ask<53 * kLanes>();
       to.take(rows, at, low);
       to.take(rows, at + 32, second);
       to.take(rows, 210 * b + 128 + 16 * i, high);
@@ -206,7 +206,7 @@ HWY_INLINE bool is_turned(GgmlType type) {
 }
 // `count` columns, whole blocks, at most kWhole: scales to `by`, words to `to`. Wide types get their top bit
 // flipped by `flip` (128 or 0). `ahead` is asked every 32 columns, every 64 of blocks of 256, with the bytes
-// that these take of a row.
+// that these take of all rows.
 template <class Ahead, class Sink>
 HWY_INLINE void turn_blocks(GgmlType type, const PanelRows& rows, std::size_t count, std::uint8_t flip,
                             Ahead& ahead, Scales& by, const Sink& to) {

@@ -144,7 +144,7 @@ HWY_INLINE void panel_small(const PanelRows& rows, std::size_t blocks, Ahead& ah
                             Unpack unpack_block) {
   scales_of_small<Bits, Size>(rows, blocks, to);
   for (std::size_t b = 0; b < blocks; ++b) {
-    ahead.template ask<Size>();
+    ahead.template ask<Size * kLanes>();
     unpack_block(b);
   }
 }

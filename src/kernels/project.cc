@@ -14,41 +14,44 @@
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
 
-// Sums of `count` columns of eight rows. The next eight rows are asked for on the way.
+inline constexpr int kRows = 4;
+
+// Sums of `count` columns of four rows. The next four are asked for on the way, as memory has them.
 template <class T>
-HWY_INLINE void eight_rows(const float* x, const T* const* w, std::size_t count, Ahead& ahead, float* sums) {
+HWY_INLINE void four_rows(const float* x, const T* const* w, std::size_t count, LinesAhead& ahead,
+                          float* sums) {
   const F d;
-  V acc[8];
+  V acc[kRows];
   for (V& sum : acc) sum = hn::Zero(d);
+  LinesAhead asking = ahead;
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     const V xs = hn::LoadU(d, x + i);
-    for (int n = 0; n < 8; ++n) acc[n] = hn::MulAdd(xs, load(d, w[n] + i), acc[n]);
-    ahead.ask();
+    for (int n = 0; n < kRows; ++n) acc[n] = hn::MulAdd(xs, load(d, w[n] + i), acc[n]);
+    asking.template ask<kRows * kLanes * sizeof(T)>();
   }
   if (i < count) {
     const V xs = load_n(d, x + i, count - i);
-    for (int n = 0; n < 8; ++n) acc[n] = hn::MulAdd(xs, load_n(d, w[n] + i, count - i), acc[n]);
+    for (int n = 0; n < kRows; ++n) acc[n] = hn::MulAdd(xs, load_n(d, w[n] + i, count - i), acc[n]);
   }
+  ahead = asking;
   sum4(acc[0], acc[1], acc[2], acc[3], sums);
-  sum4(acc[4], acc[5], acc[6], acc[7], sums + 4);
 }
 
 template <class T>
 void one_token(const ProjectBlock& b) {
   const T* weight = static_cast<const T*>(b.weight);
-  const std::int64_t steps = HWY_MAX(b.columns / static_cast<std::int64_t>(kLanes), std::int64_t{1});
-  for (std::int64_t n = 0; n < b.rows; n += 8) {
-    const std::int64_t live = HWY_MIN(b.rows - n, std::int64_t{8});
-    float acc[8] = {};
-    Ahead ahead = ahead_of<T>(b, n + 8, 8, 0, b.columns, steps);
+  for (std::int64_t n = 0; n < b.rows; n += kRows) {
+    const std::int64_t live = HWY_MIN(b.rows - n, std::int64_t{kRows});
+    float acc[kRows] = {};
+    LinesAhead ahead{reinterpret_cast<const std::uint8_t*>(weight + (n + kRows) * b.weight_stride)};
     for (std::int64_t k = 0; k < b.columns; k += kColumns) {
-      const T* w[8];
-      for (int i = 0; i < 8; ++i)
+      const T* w[kRows];
+      for (int i = 0; i < kRows; ++i)
         w[i] = weight + (n + HWY_MIN(static_cast<std::int64_t>(i), live - 1)) * b.weight_stride + k;
-      float sums[8];
-      eight_rows(b.x + k, w, index(HWY_MIN(b.columns - k, kColumns)), ahead, sums);
-      add_sums(k, 8, sums, acc);
+      float sums[kRows];
+      four_rows(b.x + k, w, index(HWY_MIN(b.columns - k, kColumns)), ahead, sums);
+      add_sums(k, kRows, sums, acc);
     }
     write_out(b, 0, n, live, acc);
   }

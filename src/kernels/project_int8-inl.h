@@ -232,25 +232,11 @@ HWY_INLINE Ahead span_ahead(const SpanWalk& walk, const ProjectBlock& b, std::in
                    .rows = rows},
                   steps);
 }
-// The same for kLanes rows that are asked for as memory has them, one after the other.
-class RowsAhead {
- public:
-  HWY_INLINE explicit RowsAhead(const std::uint8_t* first) : at_(first) {}
-  // Bytes of each row.
-  template <std::size_t Bytes>
-  HWY_INLINE void ask() {
-    for (std::size_t i = 0; i < kLanes * Bytes; i += 64) hwy::Prefetch(at_ + i);
-    at_ += kLanes * Bytes;
-  }
-
- private:
-  const std::uint8_t* at_;
-};
-HWY_INLINE RowsAhead rows_ahead(const SpanWalk& walk, std::int64_t n, std::int64_t k) {
+// The same of kLanes rows times one token, as memory has them.
+HWY_INLINE LinesAhead lines_ahead(const SpanWalk& walk, std::int64_t n, std::int64_t k) {
   constexpr auto kRows = static_cast<std::int64_t>(kLanes);
   const std::int64_t some = walk.all.stride * kRows;
-  return RowsAhead(walk.all.at(n + kRows * HWY_MAX(kReach / some, std::int64_t{1}), 0) +
-                   kRows * walk.all.of(k));
+  return {walk.all.at(n + kRows * HWY_MAX(kReach / some, std::int64_t{1}), 0) + kRows * walk.all.of(k)};
 }
 // The first rows of all, while x is rounded.
 HWY_INLINE void ask_for_first(const SpanWalk& walk, const ProjectBlock& b, std::int64_t rows) {
@@ -329,7 +315,7 @@ HWY_INLINE void add_one_token(const SpanWalk& walk, const ProjectBlock& b, const
   constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
   const std::size_t count = index(walk.count(b, k));
   LastRows last;
-  RowsAhead ahead = rows_ahead(walk, n, k);
+  LinesAhead ahead = lines_ahead(walk, n, k);
   SpanSum<G> sum{.x = x, .slot = slot, .by = by};
   const PanelRows rows = panel_rows(walk, b, n, k, last);
   if constexpr (G::kElements == 32) {
