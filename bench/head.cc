@@ -155,20 +155,26 @@ struct Fused {
   HeadSpace space;
   std::vector<Candidate> candidates;
   std::vector<double> sums;
+  std::vector<double> draws;
+  std::vector<std::int64_t> drawn;
 
   Fused(const Kind& kind, std::shared_ptr<Table> table)
       : data(kind, std::move(table)),
         space(kind.tokens, kLargeVocab, kCandidates),
         candidates(static_cast<std::size_t>(kind.tokens * kCandidates)),
-        sums(static_cast<std::size_t>(kind.tokens)) {}
+        sums(static_cast<std::size_t>(kind.tokens)),
+        draws(sums.size(), 0.5),
+        drawn(sums.size()) {}
   void run(ThreadPool& pool) {
     head({.x = data.rows(),
           .weight = data.matrix(),
           .log_sum_exp = {sums.data(), {data.kind.tokens}},
-          .candidates = {candidates.data(), {data.kind.tokens, kCandidates}}},
+          .candidates = {candidates.data(), {data.kind.tokens, kCandidates}},
+          .draws = {draws.data(), {data.kind.tokens}},
+          .drawn = {drawn.data(), {data.kind.tokens}}},
          space, pool);
   }
-  // Candidates are those of logits in memory, the sum is within its bound of theirs.
+  // Candidates are those of logits in memory, the sum is within its bound of theirs, and so is the draw.
   [[nodiscard]] double error(ThreadPool& pool) {
     project(data.call(), pool);
     double worst = 0;
@@ -181,6 +187,11 @@ struct Fused {
       }
       const double expected = log_sum_exp(logits);
       worst = std::max(worst, std::fabs(sums[static_cast<std::size_t>(t)] - expected) / std::fabs(expected));
+      double share = -draws[static_cast<std::size_t>(t)];  // of what comes before the id drawn
+      for (std::int64_t id = 0; id < drawn[static_cast<std::size_t>(t)]; ++id)
+        share += std::exp(static_cast<double>(logits(id)) - expected);
+      const double own = std::exp(static_cast<double>(logits(drawn[static_cast<std::size_t>(t)])) - expected);
+      if (share > budgets::kDrawnShare || share + own < -budgets::kDrawnShare) return 2;
     }
     return worst / budgets::kLogSumExp;
   }
@@ -193,7 +204,7 @@ void fused_rows(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table
   bare.run = [data, call = data->data.call(), &pool] { project(call, pool); };
   bare.error = [data] { return error_of(data->data); };
   rows.push_back(std::move(bare));
-  Row fused = described(data->data, "head, top-40, lse");
+  Row fused = described(data->data, "head, top-40, lse, draw");
   fused.run = [data, &pool] { data->run(pool); };
   fused.error = [data, &pool] { return data->error(pool); };
   rows.push_back(std::move(fused));

@@ -37,13 +37,14 @@ void join(HeadPart& part, const HeadPart& other) noexcept {
   part.top = top;
 }
 
-void add_run(HeadPart& part, const float* logits, std::int64_t rows) noexcept {
-  const float top = std::max(part.top, kernels::maximum(logits, rows));
-  if (top > part.top) {
-    part.sum = moved(part, top);
-    part.top = top;
-  }
-  part.sum += kernels::sum_exp(logits, rows, std::isinf(top) ? 0.0F : top);
+// Shares of the probability that a draw can be compared with.
+bool can_be_drawn(const HeadPart& all) noexcept {
+  return all.sum > 0 && std::isfinite(all.sum) && std::isfinite(all.top);
+}
+
+HeadPart sum_of(const float* logits, std::int64_t rows) noexcept {
+  const float top = kernels::maximum(logits, rows);
+  return {.sum = kernels::sum_exp(logits, rows, std::isinf(top) ? 0.0F : top), .top = top, .held = 0};
 }
 
 // What a tile found bounds the others; that it may come late changes nothing but their work.
@@ -65,6 +66,7 @@ void check_overlaps(std::string_view name, const Extent& out, const HeadCall& ca
   if (overlap(extent_of(call.weight), out)) fail("head: {} overlap the weight", name);
   if (overlap(extent_of(call.bias), out)) fail("head: {} overlap bias", name);
   if (overlap(extent_of(call.targets), out)) fail("head: {} overlap targets", name);
+  if (overlap(extent_of(call.draws), out)) fail("head: {} overlap draws", name);
 }
 
 void check_targets(const HeadCall& call) {
@@ -79,6 +81,22 @@ void check_targets(const HeadCall& call) {
     if (call.targets(t) < 0 || call.targets(t) >= call.weight.rows)
       throw std::out_of_range(
           fmt::format("head: target {} at row {} is outside vocab {}", call.targets(t), t, call.weight.rows));
+  }
+}
+
+void check_draws(const HeadCall& call) {
+  const bool given = !call.draws.empty();
+  if (given != !call.drawn.empty())
+    fail("head: draws are {} and what they draw {}, expected both or none", text(call.draws),
+         text(call.drawn));
+  if (!given) return;
+  has_shape("head", "draws", call.draws, {{call.x.extent(0)}, {"tokens"}});
+  readable("head", "draws", call.draws);
+  if (!(call.temperature > 0) || std::isinf(call.temperature))
+    fail("head: temperature is {}, expected above 0 and finite", call.temperature);
+  for (std::int64_t t = 0; t < call.draws.extent(0); ++t) {
+    if (!(call.draws(t) >= 0 && call.draws(t) < 1))
+      fail("head: draw {} at row {}, expected in [0, 1)", call.draws(t), t);
   }
 }
 
@@ -100,7 +118,10 @@ void check_head(const HeadCall& call, const HeadSpace& space) {
               {{call.x.extent(0), call.candidates.extent(1)}, {"tokens", "candidates"}});
     writable("head", "candidates", call.candidates);
   }
+  may_be_written("drawn", call.drawn, call);
   check_targets(call);
+  check_draws(call);
+  check_overlaps("drawn", extent_of(call.drawn), call);
   check_overlaps("target_logits", extent_of(call.target_logits), call);
   check_overlaps("log_sum_exp", extent_of(call.log_sum_exp), call);
   check_overlaps("candidates", extent_of(call.candidates), call);
@@ -116,8 +137,10 @@ class Head {
       : call_(call),
         kernel_(product_kernel(call.weight, call.activations, call.x.extent(0))),
         tiles_(ceil_div(call.weight.rows, kTile)),
+        runs_(ceil_div(call.weight.rows, kRun)),
         wanted_(call.candidates.empty() ? 0 : call.candidates.extent(1)),
         parts_(space.parts().data()),
+        shares_(space.shares().data()),
         best_(space.best().data()),
         floors_(space.floors()) {
     for (std::int64_t t = 0; t < call.x.extent(0); ++t) floors_[t].store(kNone, std::memory_order_relaxed);
@@ -133,14 +156,29 @@ class Head {
     for (std::int64_t t = 0; t < tokens; ++t) part(token + t, tile) = {.sum = 0, .top = kNone, .held = 0};
     for (std::int64_t n = tile * kTile; n < end; n += kRun) {
       const std::int64_t rows = std::min(kRun, end - n);
-      kernels::ProjectBlock block = product_block(call_.x, call_.weight, call_.bias,
-                                                  {.token = token, .tokens = tokens, .row = n, .rows = rows});
-      block.scale = call_.scale;
-      block.out = logits;
-      block.out_stride = kRun;
-      kernel_(block);
+      multiply({.token = token, .tokens = tokens, .row = n, .rows = rows}, logits);
       for (std::int64_t t = 0; t < tokens; ++t) take(token + t, tile, n, rows, logits + t * kRun);
     }
+  }
+
+  // What a token draws: the run from the shares, the id from the run's logits once more.
+  void draw(std::int64_t t) const noexcept {
+    HeadPart all{.sum = 0, .top = kNone, .held = 0};
+    for (std::int64_t run = 0; run < runs_; ++run) join(all, share(t, run));
+    call_.drawn(t) = -1;
+    if (!can_be_drawn(all)) return;
+    const double target = call_.draws(t) * all.sum;
+    double sum = 0;
+    double before = 0;  // the run found
+    std::int64_t found = 0;
+    for (std::int64_t run = 0; run < runs_ && target >= sum; ++run) {
+      const double more = moved(share(t, run), all.top);
+      if (more == 0) continue;
+      found = run;
+      before = sum;
+      sum += more;
+    }
+    call_.drawn(t) = drawn_in_run(t, found, all.top, target - before);
   }
 
   // The answers of a token from its parts.
@@ -170,15 +208,64 @@ class Head {
     return {best_ + (t * tiles_ + tile) * wanted_, static_cast<std::size_t>(wanted_)};
   }
 
+  [[nodiscard]] HeadPart& share(std::int64_t t, std::int64_t run) const noexcept {
+    return shares_[t * runs_ + run];
+  }
+
+  // Logits [tokens, kRun] of some rows.
+  void multiply(const BlockAt& at, float* logits) const noexcept {
+    kernels::ProjectBlock block = product_block(call_.x, call_.weight, call_.bias, at);
+    block.scale = call_.scale;
+    block.out = logits;
+    block.out_stride = kRun;
+    kernel_(block);
+    if (call_.softcap == 0) return;
+    for (std::int64_t t = 0; t < at.tokens; ++t)
+      kernels::softcap(logits + t * kRun, call_.softcap, at.rows, logits + t * kRun);
+  }
+
+  void cool(const float* logits, std::int64_t rows, float* out) const noexcept {
+    for (std::int64_t i = 0; i < rows; ++i) out[i] = logits[i] / call_.temperature;
+  }
+
+  // The id at which the run's sum passes `target`, the last one of any weight where rounding keeps it below.
+  [[nodiscard]] std::int64_t drawn_in_run(std::int64_t t, std::int64_t run, float top,
+                                          double target) const noexcept {
+    alignas(64) float logits[kRun];
+    const std::int64_t first = run * kRun;
+    const std::int64_t rows = std::min(kRun, call_.weight.rows - first);
+    multiply({.token = t, .tokens = 1, .row = first, .rows = rows}, logits);
+    cool(logits, rows, logits);
+    double sum = 0;
+    std::int64_t last = first;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const double weight = std::exp(static_cast<double>(logits[i]) - static_cast<double>(top));
+      if (weight == 0) continue;
+      last = first + i;
+      sum += weight;
+      if (target < sum) break;
+    }
+    return last;
+  }
+
   void take(std::int64_t t, std::int64_t tile, std::int64_t n, std::int64_t rows,
-            float* logits) const noexcept {
+            const float* logits) const noexcept {
     HeadPart& one = part(t, tile);
-    if (call_.softcap > 0) kernels::softcap(logits, call_.softcap, rows, logits);
     if (!call_.targets.empty()) {
       const std::int64_t at = call_.targets(t) - n;
       if (at >= 0 && at < rows) call_.target_logits(t) = logits[at];
     }
-    if (!call_.log_sum_exp.empty()) add_run(one, logits, rows);
+    const bool draws = !call_.draws.empty();
+    if (!call_.log_sum_exp.empty() || (draws && call_.temperature == 1)) {
+      const HeadPart sum = sum_of(logits, rows);
+      join(one, sum);
+      if (draws) share(t, n / kRun) = sum;
+    }
+    if (draws && call_.temperature != 1) {
+      alignas(64) float cooled[kRun];
+      cool(logits, rows, cooled);
+      share(t, n / kRun) = sum_of(cooled, rows);
+    }
     if (wanted_ == 0) return;
     BestCandidates best(room(t, tile), static_cast<std::size_t>(one.held));
     best.offer(n, logits, rows, floors_[t].load(std::memory_order_relaxed));
@@ -189,8 +276,10 @@ class Head {
   const HeadCall& call_;
   ProductKernel kernel_;
   std::int64_t tiles_;
+  std::int64_t runs_;
   std::int64_t wanted_;
   HeadPart* parts_;
+  HeadPart* shares_;
   Candidate* best_;
   std::atomic<float>* floors_;
 };
@@ -209,6 +298,7 @@ HeadSpace::HeadSpace(std::int64_t tokens, std::int64_t vocab, std::int64_t candi
       vocab_(vocab),
       candidates_(candidates),
       parts_(parts_of(tokens, vocab, candidates)),
+      shares_(static_cast<std::size_t>(tokens * ceil_div(vocab, kRun))),
       best_(parts_.size() * static_cast<std::size_t>(candidates)),
       floors_(std::make_unique<std::atomic<float>[]>(static_cast<std::size_t>(tokens))) {}
 
@@ -221,6 +311,8 @@ void head(const HeadCall& call, HeadSpace& space, ThreadPool& pool) {
   const auto body = [&](std::int64_t piece) { work.run(piece % cuts * kTokens, piece / cuts); };
   run_pieces(pool, cuts * work.tiles(), tokens * call.weight.rows * call.weight.columns / 4, body);
   for (std::int64_t t = 0; t < tokens; ++t) work.finish(t);
+  if (call.draws.empty()) return;
+  run_pieces(pool, tokens, tokens * kRun * call.weight.columns / 4, [&](std::int64_t t) { work.draw(t); });
 }
 
 }  // namespace locant
