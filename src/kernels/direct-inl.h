@@ -98,6 +98,68 @@ struct DirectQ4K {
   }
 };
 
+struct DirectQ5K {
+  static constexpr std::size_t kStep = 64;
+  static constexpr std::size_t kGroups = 2;
+  static HWY_INLINE void scales(const std::uint8_t* row, std::size_t count, Span& to) {
+    for (std::size_t b = 0; b < count / 256; ++b) scales_of_k(row + 176 * b, b, to);
+  }
+  template <class Use>
+  static HWY_INLINE void values(const std::uint8_t* row, std::size_t step, const float* scale,
+                                const float* minus, Use use) {
+    const F d;
+    const std::uint8_t* block = row + 176 * (step / 4);
+    const std::uint8_t* bytes = block + 48 + 32 * (step % 4);
+    const __m512i four = _mm512_set1_epi32(15);
+    const __m512i first = wide_bytes(bytes);
+    const __m512i second = wide_bytes(bytes + 16);
+    const auto value = [&](std::size_t i, __m512i low, std::size_t group) HWY_ATTR {
+      const __m512i bit = _mm512_set1_epi32(1 << (2 * (step % 4) + group));
+      const __mmask16 fifth = _mm512_test_epi32_mask(wide_bytes(block + 16 + i % 2 * 16), bit);
+      const __m512i whole = _mm512_mask_add_epi32(low, fifth, low, _mm512_set1_epi32(16));
+      use(i, hn::MulSub(V{_mm512_cvtepi32_ps(whole)}, hn::Set(d, scale[group]), hn::Set(d, minus[group])));
+    };
+    value(0, _mm512_and_si512(first, four), 0);
+    value(1, _mm512_and_si512(second, four), 0);
+    value(2, _mm512_srli_epi32(first, 4), 1);
+    value(3, _mm512_srli_epi32(second, 4), 1);
+  }
+};
+struct DirectQ6K {
+  static constexpr std::size_t kStep = 128;
+  static constexpr std::size_t kGroups = 8;
+  static HWY_INLINE void scales(const std::uint8_t* row, std::size_t count, Span& to) {
+    for (std::size_t b = 0; b < count / 256; ++b) scales_of_q6_k(row + 210 * b, b, to);
+  }
+  template <class Use>
+  static HWY_INLINE void values(const std::uint8_t* row, std::size_t step, const float* scale,
+                                const float* /*minus*/, Use use) {
+    const F d;
+    const std::uint8_t* block = row + 210 * (step / 2);
+    const std::uint8_t* bytes = block + 64 * (step % 2);
+    const __m512i four = _mm512_set1_epi32(15);
+    const __m512i there = _mm512_set1_epi32(0x30);
+    // The upper two bits of quarter i / 2 stand from bit i / 2 * 2 on.
+    const __m512i high[2] = {wide_bytes(block + 128 + 32 * (step % 2)),
+                             wide_bytes(block + 144 + 32 * (step % 2))};
+    const auto value = [&](std::size_t i, __m512i low, __m512i upper) HWY_ATTR {
+      const __m512i whole = _mm512_or_si512(low, _mm512_and_si512(upper, there));
+      const __m512i signed_whole = _mm512_sub_epi32(whole, _mm512_set1_epi32(32));
+      use(i, hn::Mul(V{_mm512_cvtepi32_ps(signed_whole)}, hn::Set(d, scale[i])));
+    };
+    const __m512i low[4] = {wide_bytes(bytes), wide_bytes(bytes + 16), wide_bytes(bytes + 32),
+                            wide_bytes(bytes + 48)};
+    value(0, _mm512_and_si512(low[0], four), _mm512_slli_epi32(high[0], 4));
+    value(1, _mm512_and_si512(low[1], four), _mm512_slli_epi32(high[1], 4));
+    value(2, _mm512_and_si512(low[2], four), _mm512_slli_epi32(high[0], 2));
+    value(3, _mm512_and_si512(low[3], four), _mm512_slli_epi32(high[1], 2));
+    value(4, _mm512_srli_epi32(low[0], 4), high[0]);
+    value(5, _mm512_srli_epi32(low[1], 4), high[1]);
+    value(6, _mm512_srli_epi32(low[2], 4), _mm512_srli_epi32(high[0], 2));
+    value(7, _mm512_srli_epi32(low[3], 4), _mm512_srli_epi32(high[1], 2));
+  }
+};
+
 // body(Direct...()) for types that have one; false: this one has none.
 template <class Body>
 HWY_INLINE bool with_direct(GgmlType type, Body body) {
@@ -116,6 +178,12 @@ HWY_INLINE bool with_direct(GgmlType type, Body body) {
       return true;
     case GgmlType::q4_k:
       body(DirectQ4K());
+      return true;
+    case GgmlType::q5_k:
+      body(DirectQ5K());
+      return true;
+    case GgmlType::q6_k:
+      body(DirectQ6K());
       return true;
     default:
       return false;

@@ -316,9 +316,13 @@ HWY_INLINE void unpack_q5_k(const std::uint8_t* bytes, std::size_t count, Span& 
   }
 }
 
+HWY_INLINE void scales_of_q6_k(const std::uint8_t* bytes, std::size_t block, Span& to) {
+  scale_all(half_at(bytes + 208), reinterpret_cast<const std::int8_t*>(bytes + 192), 16,
+            to.scale + 16 * block);
+}
 HWY_INLINE void unpack_q6_k(const std::uint8_t* bytes, std::size_t count, Span& to) {
   for (std::size_t b = 0; b < count / 256; ++b, bytes += 210) {
-    scale_all(half_at(bytes + 208), reinterpret_cast<const std::int8_t*>(bytes + 192), 16, to.scale + 16 * b);
+    scales_of_q6_k(bytes, b, to);
     for (std::size_t half = 0; half < 2; ++half) {
       const std::uint8_t* low = bytes + 64 * half;
       std::int8_t* q = to.q + 256 * b + 128 * half;
