@@ -70,7 +70,7 @@ std::string text_of(const CompareEffect& effect) {
   const std::string rows = effect.rows > 1 ? fmt::format(" in {} rows", effect.rows) : "";
   if (effect.text == "bundled") return fmt::format("{} tokens of the bundled text", effect.tokens);
   if (effect.text == "seeded") return fmt::format("{} seeded token ids", effect.tokens);
-  return fmt::format("{} given tokens{}", effect.tokens, rows);
+  return fmt::format("{} given token{}{}", effect.tokens, effect.tokens == 1 ? "" : "s", rows);
 }
 
 void write_effect(const CompareEffect& effect, Answer& answer) {

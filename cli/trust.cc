@@ -47,6 +47,9 @@ double number_of(std::string_view flag, std::string_view text, std::string_view 
 /// "90", "90s", "2m", "1h", "1.5m": seconds.
 double seconds_of(std::string_view text) {
   constexpr std::string_view kWhat = "a time above 0 such as 90s, 2m or 1h";
+  const auto refuse = [&] {
+    throw UsageError(fmt::format("trust: --budget is {}, got {}", kWhat, in_quotes(text)));
+  };
   double unit = 1;
   std::string_view digits = text;
   if (!digits.empty()) {
@@ -56,9 +59,11 @@ double seconds_of(std::string_view text) {
       digits.remove_suffix(1);
     }
   }
-  const double seconds = digits.empty() ? 0 : unit * number_of("--budget", digits, kWhat);
-  if (!(seconds > 0 && seconds < 1e7))
-    throw UsageError(fmt::format("trust: --budget is {}, got {}", kWhat, in_quotes(text)));
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seconds);
+  if (error != std::errc() || end != digits.data() + digits.size()) refuse();
+  seconds *= unit;
+  if (!(seconds > 0 && seconds < 1e7)) refuse();
   return seconds;
 }
 
@@ -100,6 +105,9 @@ TrustFlags parse(Args args) {
   if (!to.empty()) flags.query.to = parse_integer({"trust", "--to", 2}, to);
   if (!trained.empty()) flags.query.trained = parse_integer({"trust", "--trained", 2}, trained);
   if (!budget.empty()) flags.budget_s = seconds_of(budget);
+  if (flags.texts.empty() && flags.ids_file.empty() && !(budget.empty() && seed.empty()))
+    throw UsageError(fmt::format("trust: {} is of measuring, give --text-file or --ids-file",
+                                 budget.empty() ? "--seed" : "--budget"));
   if (!seed.empty()) flags.seed = static_cast<std::uint64_t>(parse_integer({"trust", "--seed", 0}, seed));
   if (!flags.query.recipe.empty()) (void)find_recipe(flags.query.recipe);
   if (!flags.extension.method.empty())
@@ -238,10 +246,22 @@ TrustReport report_of(TrustFlags& flags, const std::string& path, Host& host) {
     report.facts.trained = trained;
     report.extension = flags.extension;
   }
-  if (!flags.texts.empty() || !flags.ids_file.empty())
-    report.measured = Measured(flags, path, host).take(report.facts);
+  const bool measures = !flags.texts.empty() || !flags.ids_file.empty();
+  if (measures && !report.facts.unmeasurable.empty())
+    throw UsageError(
+        fmt::format("trust: a text is measured on a decoder alone, {}", report.facts.unmeasurable));
+  if (measures) report.measured = Measured(flags, path, host).take(report.facts);
   report.verdict = trust_verdict(report.facts, report.measured ? &*report.measured : nullptr);
   return report;
+}
+
+/// A recipe that was asked for and cannot read the model has no answer.
+void require_read(const TrustFlags& flags, const StaticTrust& facts) {
+  if (flags.query.recipe.empty()) return;
+  for (const TrustFinding& finding : facts.findings) {
+    if (finding.name == "family-unknown" || finding.name == "recipe-refuses")
+      throw UsageError(fmt::format("trust: {}", finding.text.substr(0, finding.text.find(": what stands"))));
+  }
 }
 
 }  // namespace
@@ -257,6 +277,7 @@ int trust_command(Args args, Host& host) {
   const HtmlPage page(flags.html, flags.common, "trust", args);
   const std::string path = find_model_file(flags.model, host);
   const TrustReport report = report_of(flags, path, host);
+  require_read(flags, report.facts);
   if (flags.common.json) {
     answer.stream() << trust_json(report) << '\n';
   } else {

@@ -103,9 +103,14 @@ void write_loss(const LossCurve& loss, Answer& answer) {
       "documents\n"
       "  tokens  documents    nats  difference from the best shorter length\n",
       loss.targets, loss.margin);
-  for (const LossPoint& point : loss.points) {
+  for (std::size_t i = 0; i < loss.points.size(); ++i) {
+    const LossPoint& point = loss.points[i];
     if (point.documents == 0) {
-      answer.stream() << fmt::format("  {:>6}  not measured: {}\n", point.length, point.why_not);
+      // lengths that one reason left out share a line
+      while (i + 1 < loss.points.size() && loss.points[i + 1].why_not == point.why_not) ++i;
+      const std::int64_t last = loss.points[i].length;
+      answer.stream() << fmt::format("  {:>6}{}  not measured: {}\n", point.length,
+                                     last > point.length ? fmt::format(" to {}", last) : "", point.why_not);
       continue;
     }
     answer.stream() << fmt::format(

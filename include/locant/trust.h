@@ -128,6 +128,7 @@ struct StaticTrust {
   std::optional<std::int64_t> memory{};            ///< bytes of keys and values at N, one sequence
   std::optional<std::int64_t> hard{};              ///< tokens that the tables have rows for
   std::vector<TrustFinding> findings{};
+  std::string unmeasurable{};  ///< why no text can be measured, the end of a sentence; empty = one can
 };
 
 struct StaticTrustQuery {

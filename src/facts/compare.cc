@@ -122,6 +122,7 @@ Comparison compare(const CompareSide& a, const CompareSide& b, const CompareQuer
     into.push_back(std::move(one));
   }
   out.notes = padding_notes(first, second);
+  for (std::string& note : file_order_notes(first, second, extents)) out.notes.push_back(std::move(note));
   if (!a.weights.empty() && !b.weights.empty() && a.weights != b.weights) compare_weights(a, b, out);
   return out;
 }

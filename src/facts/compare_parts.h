@@ -59,6 +59,9 @@ struct RuleDifference {
 /// Positions alone, without `seen_from` and `seen_to`.
 void position_rules(const SideReading& a, const SideReading& b, const Extents& extents,
                     std::vector<RuleDifference>& found);
+/// Of two formats: the pairs of a rotation lie in another order, and the rows of q and k with them.
+[[nodiscard]] std::vector<std::string> file_order_notes(const SideReading& a, const SideReading& b,
+                                                        const Extents& extents);
 /// Token embedding, head, mlp, experts, attention, sizes, lengths.
 void spec_rules(const SideReading& a, const SideReading& b, std::vector<RuleDifference>& found);
 /// Positions of tokens behind images, and of padding.

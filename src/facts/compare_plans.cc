@@ -86,6 +86,13 @@ std::vector<PlanDifference> at_extent(const SideReading& a, const SideReading& b
                                       const Extent& extent) {
   std::vector<PlanDifference> found =
       differences(plan(stacks.a, a.by_rule(), extent), plan(stacks.b, b.by_rule(), extent));
+  // The sizes of the models say so, and a file's order of channels is no meaning: file_order_notes().
+  const bool two_formats = a.spec->format != b.spec->format;
+  std::erase_if(found, [&](const PlanDifference& one) {
+    const std::string field = field_of(one.what);
+    return field == "the number of layers" ||
+           (two_formats && (field == "pairing" || field == "write_pairing"));
+  });
   // Another number of pairs follows from another width.
   std::erase_if(found, [&](const PlanDifference& one) {
     return field_of(one.what) == "inv_freq" && one.index < 0 &&
@@ -189,6 +196,31 @@ void position_rules(const SideReading& a, const SideReading& b, const Extents& e
   rule.sentence = rule.said.message =
       fmt::format("{} has {} stacks of layers, {} has {}", b.name, of_b.size(), a.name, of_a.size());
   found.push_back(std::move(rule));
+}
+
+std::vector<std::string> file_order_notes(const SideReading& a, const SideReading& b,
+                                          const Extents& extents) {
+  if (a.spec->format == b.spec->format) return {};
+  const std::vector<StackView> of_a = stacks_of(*a.spec);
+  const std::vector<StackView> of_b = stacks_of(*b.spec);
+  const Extent extent = extents.at(extents.distance);
+  for (std::size_t i = 0; i < std::min(of_a.size(), of_b.size()); ++i) {
+    std::vector<PlanDifference> found;
+    try {
+      found = differences(plan(of_a[i].positions, a.by_rule(), extent),
+                          plan(of_b[i].positions, b.by_rule(), extent));
+    } catch (const SpecError&) {
+      continue;  // said among the differences
+    }
+    for (const PlanDifference& one : found) {
+      if (field_of(one.what) != "pairing") continue;
+      return {
+          fmt::format("{} under {}, where the format of the file has the rows of q and k in that order too: "
+                      "not counted, the logits tell whether they are",
+                      one.what, b.name)};
+    }
+  }
+  return {};
 }
 
 LayerPositions layer_plan(const SideReading& reading, std::size_t stack, std::int64_t layer,

@@ -24,7 +24,7 @@ class Fields {
   void in(std::string site) { site_ = std::move(site); }
   template <class Value>
   void number(std::string_view what, Value a, Value b) {
-    if (a == b) return;
+    if (same(a, b)) return;
     RuleDifference& rule = add(what, fmt::format("{} is {} under {} and {} under {}", words(what), text(b),
                                                  b_.name, text(a), a_.name));
     rule.said.a = static_cast<double>(a);
@@ -58,6 +58,9 @@ class Fields {
     std::replace(shown.begin(), shown.end(), '_', ' ');
     return shown;
   }
+  /// A GGUF file keeps its numbers in f32.
+  static bool same(double a, double b) { return static_cast<float>(a) == static_cast<float>(b); }
+  static bool same(std::int64_t a, std::int64_t b) { return a == b; }
   static std::string text(double value) { return fmt::format("{:.6g}", value); }
   static std::string text(std::int64_t value) { return std::to_string(value); }
 
@@ -112,7 +115,7 @@ void head(const SideReading& a, const SideReading& b, Fields& fields) {
   const HeadFacts of_a = head_facts(*a.spec, a.recipe);
   const HeadFacts of_b = head_facts(*b.spec, b.recipe);
   fields.in("head");
-  if (of_a.scale != of_b.scale) {
+  if (static_cast<float>(of_a.scale) != static_cast<float>(of_b.scale)) {
     factor(
         fields.add("head_scale", fmt::format("logits are multiplied by {:.6g} under {} and {:.6g} under {}",
                                              of_b.scale, b.name, of_a.scale, a.name)),
@@ -152,6 +155,13 @@ void sizes(const ModelSpec& a, const ModelSpec& b, Fields& fields) {
   fields.in("model");
   fields.word("family", a.family, b.family);
   fields.number("layers", a.layers, b.layers);
+  for (const StackSpec& one : a.others) {
+    for (const StackSpec& other : b.others) {
+      if (one.positions.stack != Stack::encoder || other.positions.stack != Stack::encoder) continue;
+      fields.number("encoder_layers", static_cast<std::int64_t>(one.positions.layers.size()),
+                    static_cast<std::int64_t>(other.positions.layers.size()));
+    }
+  }
   fields.number("hidden", a.hidden, b.hidden);
   fields.number("heads", a.heads, b.heads);
   fields.number("kv_heads", a.kv_heads, b.kv_heads);

@@ -95,6 +95,7 @@ OrderedJson static_json(const StaticTrust& facts) {
                                {"name", finding.name},
                                {"text", finding.text}});
   }
+  out["unmeasurable"] = word_json(facts.unmeasurable);
   return out;
 }
 

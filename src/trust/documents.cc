@@ -116,9 +116,10 @@ Documents cut_documents(const CutQuery& asked) {
                                 kLeastDocuments, documents.ids.size()));
   shuffle(documents.ids, chance);
   const std::size_t whole = asked.texts->size();
+  const std::string of = static_cast<std::size_t>(used) == whole ? "" : fmt::format(" of {}", whole);
   documents.text =
-      fmt::format("{} of {} text{} give {} documents of {} tokens, the spans of one text {} tokens apart",
-                  used, whole, whole == 1 ? "" : "s", documents.ids.size(), span, gap_of(span));
+      fmt::format("{}{} {} {} documents of {} tokens, the spans of one text {} tokens apart", used, of,
+                  whole == 1 ? "text gives" : "texts give", documents.ids.size(), span, gap_of(span));
   if (const std::size_t left_out = given - documents.ids.size() + whole - texts.size(); left_out > 0)
     documents.text += fmt::format("; {} that repeat another were left out", left_out);
   return documents;

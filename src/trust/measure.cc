@@ -70,6 +70,8 @@ class Measurement {
 
   void prepare() {
     const StaticTrust& facts = *query_.facts;
+    if (!facts.unmeasurable.empty())
+      throw SpecError(fmt::format("trust: a text is measured on a decoder alone, {}", facts.unmeasurable));
     if (!(query_.budget_s > 0))
       throw SpecError(fmt::format("trust: a budget is above 0 s, got {}", query_.budget_s));
     if (facts.hard && facts.to > *facts.hard && facts.to_basis == "user")

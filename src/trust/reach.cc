@@ -76,8 +76,11 @@ std::vector<ReachTrust> reach_trust(const ModelSpec& spec, const Facts& facts) {
   for (const PositionFacts& entry : facts.positions) {
     const auto* const bias = entry.plan ? std::get_if<Bias>(&*entry.plan) : nullptr;
     if (bias == nullptr) continue;
+    const std::size_t before = all.size();
     if (bias->form == BiasForm::slopes) add_slopes(*bias, all);
     if (bias->form == BiasForm::buckets) add_buckets(*bias, all);
+    if (all.size() > before && !spec.others.empty())
+      all.back().text = fmt::format("{}: {}", name_of(entry.stack), all.back().text);
   }
   add_windows(spec, all);
   return all;

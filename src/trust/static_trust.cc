@@ -57,6 +57,22 @@ class Findings {
  public:
   explicit Findings(StaticTrust& trust) : trust_(trust) {}
 
+  /// What could not be read stands before what was.
+  void read(const ModelSpec& spec, const Facts& facts) {
+    if (spec.generic) {
+      add(FindingKind::risk, "family-unknown",
+          fmt::format(
+              "the recipes know families by name, and {} is none of them: what stands here was read by the "
+              "keys that most families share",
+              spec.family.empty() ? "this model" : spec.family));
+    }
+    for (const PositionFacts& entry : facts.positions) {
+      if (entry.refused.empty()) continue;
+      add(FindingKind::fault, "recipe-refuses",
+          fmt::format("{} has no plan for this model, {}", facts.recipe, entry.refused));
+    }
+  }
+
   void judge() {
     for (const TableTrust& table : trust_.tables) judge_table(table);
     for (const RotationTrust& rotation : trust_.rotations) judge_rotation(rotation);
@@ -131,6 +147,16 @@ void read_hard_end(const Facts& facts, StaticTrust& trust) {
   }
 }
 
+/// Losses are of tokens that are predicted from those before them alone.
+std::string unmeasurable(const ModelSpec& spec) {
+  if (!spec.others.empty()) return fmt::format("{} reads an encoder beside the text", spec.family);
+  for (const AttentionSpec& attention : spec.attention) {
+    if (attention.attends && attention.bidirectional)
+      return fmt::format("a token of {} sees those behind it", spec.family);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string_view name_of(LengthSource source) noexcept {
@@ -177,7 +203,10 @@ StaticTrust static_trust(const StaticTrustQuery& query) {
   trust.reach = reach_trust(spec, facts);
   trust.memory_per_token = facts.limits.memory.kv_bytes_per_token;
   trust.memory = facts.limits.memory.at_configured;
-  Findings(trust).judge();
+  Findings findings(trust);
+  findings.read(spec, facts);
+  findings.judge();
+  trust.unmeasurable = unmeasurable(spec);
   return trust;
 }
 

@@ -49,6 +49,9 @@ std::string static_words(const StaticTrust& facts) {
   }
   std::string text;
   if (first) text += fmt::format("; angles leave what training saw from {} on", *first);
+  if (facts.trained.source == LengthSource::weights && facts.trained.tokens &&
+      facts.trained.tokens < facts.hard)
+    text += fmt::format("; rows past {} never learned", *facts.trained.tokens);
   if (facts.hard && facts.declared.tokens && *facts.hard < *facts.declared.tokens)
     text += fmt::format("; the position table ends at {}", *facts.hard);
   return text;
@@ -91,7 +94,10 @@ TrustVerdict trust_verdict(const StaticTrust& facts, const MeasuredTrust* measur
   const std::optional<std::int64_t>& declared = facts.declared.tokens;
   const bool table_short = declared && facts.hard && *facts.hard < *declared;
   if (measured == nullptr) {
-    verdict.text = fmt::format("not measured (give --text-file){}", static_words(facts));
+    verdict.text =
+        fmt::format("not measured ({}){}",
+                    facts.unmeasurable.empty() ? "give --text-file" : "no decoder: " + facts.unmeasurable,
+                    static_words(facts));
     return verdict;
   }
   const std::vector<Bound> bounds = bounds_of(*measured);

@@ -325,6 +325,17 @@ TEST(Compare, TwoModels) {
   EXPECT_THAT(words(same.differences), IsEmpty());
 }
 
+// A GGUF file keeps 1e-5 in f32.
+TEST(Compare, NumbersThatAreOneInF32) {
+  const ModelSpec stated = llama(R"(, "rms_norm_eps": 1e-05)");
+  const auto against = [&](const std::string& eps) {
+    const ModelSpec other = llama(R"(, "rms_norm_eps": )" + eps);
+    return words(compare({.name = "A", .spec = &stated}, {.name = "B", .spec = &other}).differences);
+  };
+  EXPECT_THAT(against("9.999999747378752e-06"), IsEmpty());
+  EXPECT_THAT(against("1.0001e-05"), ElementsAre("norm eps"));
+}
+
 TEST(Compare, WhatIsRefused) {
   const ModelSpec plain = llama();
   EXPECT_EQ(refusal(side(plain, "hf"), side(plain, "vlm")),

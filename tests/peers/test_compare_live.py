@@ -15,36 +15,41 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from compare_peers import by_llama_cpp, by_mlx, by_onnxruntime, by_transformers, made
 
 from budgets import Array, budget
 from command import Locant
-from gguf_convert import Keys, convert
+from gguf_convert import Keys
 from models import VOCAB, random_ids
-from peer_llama import opened
 
-TOKENS = 96
-CAPACITY = 256
 LLAMA: dict[str, Any] = {
     "vocab_size": VOCAB, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "head_dim": 16, "intermediate_size": 96, "max_position_embeddings": 256, "tie_word_embeddings": False,
+}  # fmt: skip
+MISTRAL: dict[str, Any] = LLAMA | {"sliding_window": None}
+PHI3: dict[str, Any] = {key: value for key, value in LLAMA.items() if key != "head_dim"} | {
+    "original_max_position_embeddings": 64, "pad_token_id": 0, "sliding_window": None,
+}  # fmt: skip
+FALCON: dict[str, Any] = {
+    "vocab_size": VOCAB, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "max_position_embeddings": 256, "tie_word_embeddings": False,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A model of transformers, the keys of its GGUF file, and the recipes whose readings are compared."""
+    """A model of transformers and the runtime it is held against: the keys of its GGUF file, or its builder."""
 
+    runtime: str
     kind: str
     config: dict[str, Any]
-    architecture: str
     keys: Keys = field(default_factory=dict)
-    changes: str = ""
+    builder: str = ""
     run_dtype: str = "f32"
+    tokens: int = 96
 
 
 def rope(**scaling: Any) -> dict[str, Any]:
@@ -55,38 +60,43 @@ YARN_KEYS: Keys = {
     "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64,
 }  # fmt: skip
 YARN: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+# edges inside the head, which genai's builder asks for
+EDGED: dict[str, Any] = YARN | {"beta_fast": 4.0, "beta_slow": 1.0}
+LONGROPE: dict[str, Any] = {
+    "rope_type": "longrope", "short_factor": [1.0 + pair / 16 for pair in range(8)],
+    "long_factor": [1.0 + pair / 2 for pair in range(8)],
+}  # fmt: skip
 
 PAIRS: dict[str, Pair] = {
-    "yarn attention_factor": Pair("llama", {**LLAMA, **rope(**YARN, attention_factor=1.0)}, "llama", YARN_KEYS),
-    "yarn truncate": Pair("llama", {**LLAMA, **rope(**YARN, truncate=False)}, "llama", YARN_KEYS),
-    "dynamic ntk": Pair(
-        "llama", {**LLAMA, "max_position_embeddings": 32, **rope(rope_type="dynamic", factor=4.0)}, "llama"
+    "yarn attention_factor, llama.cpp": Pair(
+        "llama.cpp", "llama", {**LLAMA, **rope(**YARN, attention_factor=1.0)}, YARN_KEYS
     ),
-    "gemma": Pair("gemma", {**LLAMA, "hidden_size": 160, "tie_word_embeddings": True}, "gemma", run_dtype="bf16"),
+    "yarn truncate, llama.cpp": Pair("llama.cpp", "llama", {**LLAMA, **rope(**YARN, truncate=False)}, YARN_KEYS),
+    "dynamic ntk, llama.cpp": Pair(
+        "llama.cpp", "llama", {**LLAMA, "max_position_embeddings": 32, **rope(rope_type="dynamic", factor=4.0)}
+    ),
+    "gemma, llama.cpp": Pair(
+        "llama.cpp", "gemma", {**LLAMA, "hidden_size": 160, "tie_word_embeddings": True}, run_dtype="bf16"
+    ),
+    "falcon, llama.cpp": Pair(
+        "llama.cpp",
+        "falcon",
+        {**FALCON, **rope(**YARN, attention_factor=1.0)},
+        YARN_KEYS | {"attention.head_count_kv": 1},
+    ),
+    "yarn attention_factor, mlx": Pair("mlx", "llama", {**LLAMA, **rope(**YARN, attention_factor=1.0)}),
+    "yarn truncate, mlx": Pair("mlx", "llama", {**LLAMA, **rope(**YARN, truncate=False)}),
+    "longrope, mlx": Pair("mlx", "phi3", {**PHI3, **rope(**LONGROPE)}, tokens=48),
+    "yarn attention_factor, onnxruntime": Pair(
+        "onnxruntime", "mistral", {**MISTRAL, **rope(**EDGED, attention_factor=1.0)}, builder="mistral.MistralModel"
+    ),
+    "yarn edges, onnxruntime": Pair(
+        "onnxruntime", "mistral", {**MISTRAL, **rope(**EDGED)}, builder="mistral.MistralModel"
+    ),
+    "yarn mscale, onnxruntime": Pair(
+        "onnxruntime", "mistral", {**MISTRAL, **rope(**EDGED, mscale=1.0)}, builder="mistral.MistralModel"
+    ),
 }
-
-
-def made(pair: Pair, folder: Path) -> Any:
-    """Seeded, saved, in f32. Queries and keys are larger than usual, so that attention looks somewhere."""
-    torch.manual_seed(1)
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(pair.kind, **pair.config)).float().eval()
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if "q_proj" in name or "k_proj" in name:
-                weight.mul_(12)
-    model.save_pretrained(folder)
-    return model
-
-
-def by_transformers(model: Any, ids: list[int]) -> Array:
-    with torch.no_grad():
-        logits: Array = model(torch.tensor([ids]), use_cache=False).logits[0].float().numpy()
-    return logits
-
-
-def by_llama_cpp(path: Path, ids: list[int]) -> Array:
-    with opened(path, CAPACITY) as context:
-        return context.forward(ids)
 
 
 def as_in_bf16(model: Any) -> None:
@@ -99,20 +109,28 @@ def as_in_bf16(model: Any) -> None:
     )
 
 
+def by_the_other(pair: Pair, model: Any, ids: list[int], folder: Path) -> Array:
+    if pair.runtime == "mlx":
+        return by_mlx(folder / "hf", ids)
+    if pair.runtime == "onnxruntime":
+        return by_onnxruntime(folder / "hf", pair.builder, ids)
+    return by_llama_cpp(model, pair.kind, pair.keys, ids, folder)
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_predicted_change_is_the_measured_one(locant: Locant, tmp_path: Path, name: str) -> None:
     pair = PAIRS[name]
-    model = made(pair, tmp_path / "hf")
-    file = convert(model, pair.architecture, pair.keys, tmp_path / "model.gguf", pair.changes)
-    ids = random_ids(TOKENS, seed=3)
+    model = made(pair.kind, pair.config, tmp_path / "hf")
+    ids = random_ids(pair.tokens, seed=3)
+    other = by_the_other(pair, model, ids, tmp_path)
     done = locant.raw(
-        "compare", str(tmp_path / "hf"), "--recipes", "hf,llama.cpp", "--run-dtype", pair.run_dtype, "--distance",
-        str(TOKENS), "--ids", ",".join(map(str, ids)), "--json",
+        "compare", str(tmp_path / "hf"), "--recipes", f"hf,{pair.runtime}", "--run-dtype", pair.run_dtype,
+        "--distance", str(pair.tokens), "--ids", ",".join(map(str, ids)), "--json",
     )  # fmt: skip
     assert done.status == 1, done.stderr
     predicted = done.json["effect"]["pairs"][0]["largest"]
     if pair.run_dtype == "bf16":
         as_in_bf16(model)
-    change = np.abs(by_llama_cpp(file, ids) - by_transformers(model, ids)).max()
+    change = np.abs(other - by_transformers(model, ids)).max()
     print(f"{name}: predicted {predicted:.4g}, measured {change:.4g}")
     assert abs(predicted - change) <= budget("compare_prediction") * change

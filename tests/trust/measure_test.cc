@@ -287,6 +287,9 @@ TEST(BadInput, IsRefusedInOneSentence) {
   facts.hard = 128;
   facts.to_basis = "user";
   EXPECT_THAT(refused(all), HasSubstr("the position table ends at 128"));
+  facts.unmeasurable = "a token of bert sees those behind it";
+  EXPECT_EQ(refused(all),
+            "trust: a text is measured on a decoder alone, a token of bert sees those behind it");
 }
 
 TEST(Verdict, WithoutTextIsNotMeasured) {

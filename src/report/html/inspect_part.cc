@@ -178,8 +178,14 @@ std::string note_text(const Note& note) {
 Verdict inspect_verdict(const Facts& facts) {
   std::vector<std::string> mechanisms;
   for (const PositionFacts& entry : facts.positions) {
-    if (std::find(mechanisms.begin(), mechanisms.end(), entry.mechanism) == mechanisms.end())
-      mechanisms.push_back(entry.mechanism);
+    // layers without positions are of interest beside layers that have some
+    const bool none = entry.mechanism == "none";
+    if (none && std::none_of(facts.positions.begin(), facts.positions.end(), [&](const PositionFacts& other) {
+          return other.stack == entry.stack && other.mechanism != "none" && !other.layers.empty();
+        }))
+      continue;
+    const std::string word = none ? "none in some layers" : entry.mechanism;
+    if (std::find(mechanisms.begin(), mechanisms.end(), word) == mechanisms.end()) mechanisms.push_back(word);
   }
   std::string text;
   for (const std::string& mechanism : mechanisms) text += (text.empty() ? "" : ", ") + mechanism;

@@ -23,8 +23,9 @@ std::string interval_text(const Estimate& estimate) {
 std::vector<Reference> length_lines(const StaticTrust& facts) {
   std::vector<Reference> lines;
   if (facts.trained.tokens)
-    lines.push_back(
-        {static_cast<double>(*facts.trained.tokens), "trained " + whole_text(*facts.trained.tokens)});
+    lines.push_back({static_cast<double>(*facts.trained.tokens),
+                     (facts.trained.source == LengthSource::assumed ? "declared " : "trained ") +
+                         whole_text(*facts.trained.tokens)});
   if (facts.declared.tokens && facts.declared.tokens != facts.trained.tokens)
     lines.push_back(
         {static_cast<double>(*facts.declared.tokens), "declared " + whole_text(*facts.declared.tokens)});

@@ -109,7 +109,8 @@ path { vector-effect: non-scaling-stroke; }
 .cell.frame { stroke: var(--edge); } .cell.part { fill: var(--main); fill-opacity: 0.3; }
 footer { border-top: 1px solid var(--edge); padding-top: 1rem; padding-bottom: 2rem; color: var(--soft); font-size: 0.875rem; }
 @media (max-width: 40rem) { .spare { display: none; } dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: 0.5rem; }
-  header, nav, main, footer { padding-left: 1rem; padding-right: 1rem; } article { padding: 0.1rem 0.8rem 0.8rem; } }
+  header, nav, main, footer { padding-left: 1rem; padding-right: 1rem; } article { padding: 0.1rem 0.8rem 0.8rem; }
+  td { overflow-wrap: anywhere; } }
 @media print {
   :root { color-scheme: light; --paper: #ffffff; --card: #ffffff; --ink: #000000; --soft: #333333; --edge: #999999;
     --grid: #dddddd; --link: #000000; --main: #1a62c5; --other: #b04a00; --quiet: #5f6b78;

@@ -72,7 +72,10 @@ Rung measured_rung(std::string name, const std::optional<std::int64_t>& length, 
 void add_measured(LadderChart& chart, const TrustReport& report) {
   if (!report.measured) {
     for (const char* const name : {"no harm", "benefit", "retrieves"})
-      chart.rungs.push_back(measured_rung(name, std::nullopt, "", "not measured: no text was given"));
+      chart.rungs.push_back(measured_rung(
+          name, std::nullopt, "",
+          "not measured: " +
+              (report.facts.unmeasurable.empty() ? "no text was given" : report.facts.unmeasurable)));
     return;
   }
   const LossCurve& loss = report.measured->loss;
