@@ -134,6 +134,7 @@ struct Spans {
 template <int Tokens, bool Whole, class P, class X, class T>
 HWY_INLINE void dense_tile(const X* const* x, const T* const* w, std::int64_t columns, Ahead& ahead,
                            bool first, float* sums, std::int64_t sums_stride) {
+  Ahead asking = ahead;  // in registers
   V acc[Tokens][4];
   for (int t = 0; t < Tokens; ++t) {
     for (int n = 0; n < 4; ++n) acc[t][n] = hn::Zero(F());
@@ -142,7 +143,7 @@ HWY_INLINE void dense_tile(const X* const* x, const T* const* w, std::int64_t co
   for (; i + P::kStep <= columns; i += P::kStep) {
     multiply_add<Tokens, P>(
         acc, [&](int t) HWY_ATTR { return P::x(x[t] + i); }, [&](int n) HWY_ATTR { return P::w(w[n] + i); });
-    ahead.ask();
+    asking.ask();
   }
   if constexpr (!Whole) {
     const std::size_t rest = index(columns - i);
@@ -150,6 +151,7 @@ HWY_INLINE void dense_tile(const X* const* x, const T* const* w, std::int64_t co
         acc, [&](int t) HWY_ATTR { return P::x_n(x[t] + i, rest); },
         [&](int n) HWY_ATTR { return P::w_n(w[n] + i, rest); });
   }
+  ahead = asking;
   for (int t = 0; t < Tokens; ++t) {
     float four[4];
     sum4(acc[t][0], acc[t][1], acc[t][2], acc[t][3], four);
