@@ -152,8 +152,16 @@ class Head:
         return sampled_rows(len(self.weight), 256)
 
 
+@lru_cache(maxsize=1)
+def head_weight(vocab: int, width: int) -> Array:
+    """One for all rows; nobody writes into it."""
+    weight = uniform(8, vocab, width)
+    weight.setflags(write=False)
+    return weight
+
+
 def head(r: Request) -> Head:
-    return Head(uniform(6, r["tokens"], r["width"]), uniform(8, r["vocab"], r["width"]))
+    return Head(uniform(6, r["tokens"], r["width"]), head_weight(r["vocab"], r["width"]))
 
 
 # ---------------------------------------------------------------------------------------------
