@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,6 +84,9 @@ struct Saved {
 
   Saved(const Arguments& arguments, const RunInfo& info, int threads) {
     if (arguments.save.empty()) return;
+    std::error_code failed;
+    std::filesystem::create_directories(arguments.save, failed);
+    if (failed) throw FileError(arguments.save, "cannot be made a folder: " + failed.message());
     path = fmt::format("{}/{}-{}-{}.json", arguments.save, cpu_slug(), info.target, threads);
     before = saved_run(path, json_of(info, {Run{.threads = threads}}));
   }

@@ -53,7 +53,9 @@ class Lookup:
 
 def lookup(r: Request) -> Lookup:
     ids = np.random.default_rng(7).integers(0, r["vocab"], (r["tokens"],))
-    return Lookup(uniform(1, r["vocab"], r["width"]), np.asarray(ids))
+    # a million values again and again, of a length that lets no two rows be alike: a table is 500 MB
+    some = uniform(1, (1 << 20) + 1)
+    return Lookup(np.resize(some, (r["vocab"], r["width"])), np.asarray(ids))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -99,8 +99,10 @@ def model(r: Request) -> Iterator[Variant]:
             llama.llama_memory_clear(net.memory, True)
             net.decode(whole)
 
-        prompt()
-        yield Variant(prompt, "llama.cpp", error_of(net, path, tokens), "error against transformers", wide)
+        def check(_: Any) -> float:
+            return error_of(net, path, tokens)
+
+        yield Variant(prompt, "llama.cpp", check, "error against transformers", wide)
         return
     for row in range(rows):  # the context before the token, by rows that fit the batch
         before = net.batch([net.ids(tokens - 1)], 0)

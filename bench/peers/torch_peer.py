@@ -18,6 +18,7 @@ from protocol import QUICK, TARGET, THREADS, Call, Request, Rows, Variant, serve
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 LONG_PROMPT = 4096
+SPARE = 64  # tokens generated before the cache is cut back
 MASK_BYTES = 1 << 30  # a bias tensor larger than this is made head by head
 sdpa = torch.nn.functional.scaled_dot_product_attention
 
@@ -141,15 +142,16 @@ def attention(r: Request) -> Iterator[Variant]:
         flex = None if QUICK or slots != tokens else flexible(q, k, v, slopes.float())
         if flex is not None:
             yield checked(flex, "torch flex_attention", f"{note}{', ' * bool(note)}compiled")
-            if tokens > LONG_PROMPT:
-                return  # twice as slow and slower below, and half a minute long
+        if tokens > LONG_PROMPT and (QUICK or flex is not None):
+            return  # what follows is twice as slow and slower, and half a minute long
         distance = (torch.arange(slots) - torch.arange(slots - tokens, slots)[:, None]).to(torch.float32)
         distance.masked_fill_(distance > 0, -math.inf)
         if heads * tokens * slots * q.element_size() <= MASK_BYTES:
             mask = (slopes.float()[:, None, None] * distance)[None].to(dtype)
             yield checked(lambda: sdpa(q, k, v, attn_mask=mask, enable_gqa=True), "torch, bias tensor", note)
         else:
-            yield checked(lambda: by_head(q, k, v, slopes, distance.to(dtype)), "torch, bias by head", note)
+            distance = distance.to(dtype)
+            yield checked(lambda: by_head(q, k, v, slopes, distance), "torch, bias by head", note)
 
 
 def flexible(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, slopes: torch.Tensor) -> Call | None:
@@ -285,14 +287,13 @@ def model(r: Request) -> Iterator[Variant]:
     if r["what"] == "prompt":
         yield Variant(lambda: net(ids, use_cache=True, logits_to_keep=1), "transformers")
         return
-    state: dict[str, Any] = {}
+    before = r["tokens"] - 1
+    cache = net(ids[:, :-1], use_cache=True, logits_to_keep=1).past_key_values
 
     def token() -> object:
-        if state.get("left", 0) == 0:
-            state["cache"] = net(ids[:, :-1], use_cache=True).past_key_values
-            state["left"] = 65
-        state["left"] -= 1
-        return net(ids[:, -1:], past_key_values=state["cache"], use_cache=True)
+        if cache.get_seq_length() == before + SPARE:
+            cache.crop(-SPARE)
+        return net(ids[:, -1:], past_key_values=cache, use_cache=True)
 
     yield Variant(token, "transformers")
 
