@@ -288,7 +288,8 @@ def model(r: Request) -> Iterator[Variant]:
         yield Variant(lambda: net(ids, use_cache=True, logits_to_keep=1), "transformers")
         return
     before = r["tokens"] - 1
-    cache = net(ids[:, :-1], use_cache=True, logits_to_keep=1).past_key_values
+    cache = net(ids[:1, :-1], use_cache=True, logits_to_keep=1).past_key_values
+    cache.batch_repeat_interleave(rows)  # all of them have the same context
 
     def token() -> object:
         if cache.get_seq_length() == before + SPARE:
