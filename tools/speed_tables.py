@@ -32,12 +32,13 @@ all of it anew and writes this page.
 
 ## How it is measured
 
-`./dev bench` prints a table of your machine (@MINUTES@; `--quick` for a first look,
-`--threads 1,2`, `--target AVX2`, `--only rotation` or `--only 4,5` for some rows; `--help` has the rest). Each row's
-answer is first compared with the f64 reference, of large answers a sample; a wrong one is not timed. Then Locant, every
-peer found and the machine's limit take turns in short slices of one run, so that all of them see the same neighbours
-and the same clock: twelve slices where calls are short, and not less than three where they are long. Peers that are
-four times behind and whose call takes more than 20 ms get three, one whose call takes more than 2 s gets one.
+`./dev bench` prints a table of your machine in about ten minutes for each thread count, with `--quick` a rough one in
+three or four (`--threads 1,2`, `--target AVX2`, `--only rotation` or `--only 4,5` for some rows; `--help` has the rest).
+Each row's answer is first compared with the f64 reference, of large answers a sample; a wrong one is not timed. Then
+Locant, every peer found and the machine's limit take turns in short slices of one run, so that all of them see the same
+neighbours and the same clock: twelve slices where calls are short, fewer where they are long, never less than three.
+Peers that are four times behind the fastest and whose call takes more than 20 ms get three, one whose call takes more
+than 2 s gets one.
 
 - **Time** is the best call of the run: CPU time of the thread with one thread, wall time with two. Medians are in the
   JSON.

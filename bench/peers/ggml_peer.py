@@ -186,11 +186,12 @@ def lookup(r: Request) -> Iterator[Variant]:
     kind, data = kind_of(r), answers.lookup(r)
     if kind is None:
         return
-    # only the rows that are read are worth the seconds; the others are there, as zeros
-    read = np.unique(data.ids)
-    raw = stored(kind, np.ascontiguousarray(data.table[read]))
-    table = np.zeros((r["vocab"], raw.shape[1]), raw.dtype)
-    table[read] = raw
+    table = data.table
+    if kind != "f32":  # only the rows that are read are worth the seconds; the others are there, as zeros
+        read = np.unique(data.ids)
+        raw = stored(kind, np.ascontiguousarray(table[read]))
+        table = np.zeros((r["vocab"], raw.shape[1]), raw.dtype)
+        table[read] = raw
     graph = Graph()
     source = graph.tensor(kind, (r["width"], r["vocab"]), table)
     ids = graph.tensor("i32", (r["tokens"],), data.ids.astype(np.int32))
