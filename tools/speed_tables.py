@@ -33,7 +33,7 @@ all of it anew and writes this page.
 ## How it is measured
 
 `./dev bench` prints a table of your machine in about ten minutes for each thread count, with `--quick` a rough one in
-three or four (`--threads 1,2`, `--target AVX2`, `--only rotation` or `--only 4,5` for some rows; `--help` has the rest).
+three or four (`--threads 1,2`, `--target AVX2`, `--only rotation` or `--only 4,5` for some rows, and `--help`).
 Each row's answer is first compared with the f64 reference, of large answers a sample; a wrong one is not timed. Then
 Locant, every peer found and the machine's limit take turns in short slices of one run, so that all of them see the same
 neighbours and the same clock: twelve slices where calls are short, fewer where they are long, never less than three.
