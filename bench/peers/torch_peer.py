@@ -18,6 +18,7 @@ from protocol import QUICK, TARGET, THREADS, Call, Request, Rows, Variant, serve
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 LONG_PROMPT = 4096
+QUICK_PRODUCTS = 2e11  # a context that takes more is a quarter of a minute
 SPARE = 64  # tokens generated before the cache is cut back
 MASK_BYTES = 1 << 30  # a bias tensor larger than this is made head by head
 sdpa = torch.nn.functional.scaled_dot_product_attention
@@ -288,6 +289,8 @@ def model(r: Request) -> Iterator[Variant]:
         yield Variant(lambda: net(ids, use_cache=True, logits_to_keep=1), "transformers")
         return
     before = r["tokens"] - 1
+    if QUICK and before * net.num_parameters() > QUICK_PRODUCTS:
+        return
     cache = net(ids[:1, :-1], use_cache=True, logits_to_keep=1).past_key_values
     cache.batch_repeat_interleave(rows)  # all of them have the same context
 
