@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
-#include <map>
 #include <memory>
+#include <optional>
 
 #include "budgets.h"
 #include "frame.h"
@@ -34,7 +34,7 @@ struct Loaded {
   ModelFile file;
   Activations activations;
   std::unique_ptr<Model> model;
-  mutable std::map<std::int64_t, double> errors{};  // of a prompt's length: rows share them
+  mutable std::optional<double> error{};  // rows share it
 
   // The same for every length: a longer prompt goes on where a shorter one ends.
   [[nodiscard]] std::vector<std::int64_t> ids(std::int64_t rows, std::int64_t tokens) const {
@@ -69,27 +69,26 @@ double distance(const std::vector<float>& got, const std::vector<float>& want) {
 }
 
 // Prompt and last step beside the weights expanded to f32; steps beside the prompt in f32.
-double new_error(const Loaded& loaded, std::int64_t tokens, ThreadPool& pool) {
-  constexpr std::int64_t kSteps = 8;
-  const std::vector<std::int64_t> ids = loaded.ids(1, tokens);
+double new_error(const Loaded& loaded, ThreadPool& pool) {
+  constexpr std::int64_t kTokens = 512, kSteps = 8;
+  const std::vector<std::int64_t> ids = loaded.ids(1, kTokens);
   const auto expanded = Model::load(loaded.file.path, {.recipe = "", .weights = WeightStorage::f32}, pool);
-  const SessionOptions options{.rows = 1, .capacity = tokens};
+  const SessionOptions options{.rows = 1, .capacity = kTokens};
   const std::vector<float> want = feed(*expanded, *expanded->open_session(options), ids);
   const std::vector<float> whole = feed(*loaded.model, *loaded.model->open_session(options), ids);
   const auto session = loaded.model->open_session(options);
   const std::span<const std::int64_t> all(ids);
   std::vector<float> last = feed(*loaded.model, *session, all.first(all.size() - kSteps));
-  for (std::int64_t i = tokens - kSteps; i < tokens; ++i)
+  for (std::int64_t i = kTokens - kSteps; i < kTokens; ++i)
     last = feed(*loaded.model, *session, all.subspan(static_cast<std::size_t>(i), 1));
   const bool whole_numbers = loaded.activations == Activations::int8;
   const double budget = whole_numbers ? budgets::kConformanceInt8 : budgets::kConformanceLong;
   return std::max(distance(whole, want), distance(last, want)) / budget;
 }
 
-double error_of(const Loaded& loaded, std::int64_t tokens, ThreadPool& pool) {
-  const auto known = loaded.errors.find(tokens);
-  if (known != loaded.errors.end()) return known->second;
-  return loaded.errors[tokens] = new_error(loaded, tokens, pool);
+double error_of(const Loaded& loaded, ThreadPool& pool) {
+  if (!loaded.error) loaded.error = new_error(loaded, pool);
+  return *loaded.error;
 }
 
 std::string request(const Loaded& loaded, std::string_view what, std::int64_t rows, std::int64_t tokens) {
@@ -129,8 +128,7 @@ Row row_of(ThreadPool& pool, const LoadedModel& loaded, std::string_view what, S
                                    : flop * fed,
           .working_set = reads ? loaded->model->weight_bytes() : 1 << 16,
           .run = {},
-          .error = [loaded, shape,
-                    &pool] { return error_of(*loaded, std::min<std::int64_t>(shape.tokens, 512), pool); },
+          .error = [loaded, &pool] { return error_of(*loaded, pool); },
           .peer = request(*loaded, what, shape.rows, shape.tokens)};
 }
 
