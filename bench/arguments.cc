@@ -44,16 +44,18 @@ double seconds_of(const std::string& text) {
 
 Arguments parse(const std::vector<std::string>& args) {
   Arguments result;
-  std::string threads = "1", seconds, peers;
+  std::string threads = "1", peers;
   const std::map<std::string, std::string*> valued{
       {"--threads", &threads},      {"--only", &result.options.only}, {"--target", &result.target},
-      {"--peers", &peers},          {"--peer", &result.interpreter},  {"--seconds", &seconds},
+      {"--peers", &peers},          {"--peer", &result.interpreter},  {"--seconds", &result.seconds},
       {"--output", &result.output}, {"--save", &result.save}};
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (args[i] == "--json") {
       result.json = true;
     } else if (args[i] == "--quick") {
       result.quick = true;
+    } else if (args[i] == "--resume") {
+      result.resume = true;
     } else if (const auto flag = valued.find(args[i]); flag == valued.end()) {
       throw SpecError(fmt::format("{} is no flag", args[i]));
     } else if (i + 1 == args.size()) {
@@ -69,17 +71,29 @@ Arguments parse(const std::vector<std::string>& args) {
     result.options.seconds = 0.04;
     result.options.slices = 3;
   }
-  if (!seconds.empty()) result.options.seconds = seconds_of(seconds);
+  if (!result.seconds.empty()) result.options.seconds = seconds_of(result.seconds);
+  if (result.resume && result.save.empty()) throw SpecError("--resume needs --save, the folder to go on in");
   return result;
 }
 
-std::string omissions(const Arguments& arguments) {
+namespace {
+
+void add(std::string& flags, std::string_view flag, const std::string& value) {
+  if (!value.empty()) flags += fmt::format("{}{} {}", flags.empty() ? "" : " ", flag, value);
+}
+
+}  // namespace
+
+std::string row_flags(const Arguments& arguments) {
   std::string flags = arguments.quick ? "--quick" : "";
-  const auto add = [&](std::string_view flag, const std::string& value) {
-    if (!value.empty()) flags += fmt::format("{}{} {}", flags.empty() ? "" : " ", flag, value);
-  };
-  add("--peers", fmt::format("{}", fmt::join(arguments.peers, ",")));
-  add("--only", arguments.options.only);
+  add(flags, "--seconds", arguments.seconds);
+  add(flags, "--peers", fmt::format("{}", fmt::join(arguments.peers, ",")));
+  return flags;
+}
+
+std::string omissions(const Arguments& arguments) {
+  std::string flags = row_flags(arguments);
+  add(flags, "--only", arguments.options.only);
   return flags;
 }
 

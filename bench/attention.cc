@@ -27,6 +27,10 @@ struct Shape {
   Slopes slopes = Slopes::none;
 };
 
+const char* operation_of(const Shape& shape) {
+  return shape.tokens == 1 ? "decode attention" : "prompt attention";
+}
+
 struct Attention {
   Shape shape;
   std::vector<float> q, out, slopes, scales, norms;
@@ -151,7 +155,7 @@ Row row_of(ThreadPool& pool, const Shape& shape, Row row) {
   const auto scales = shape.dtype == DType::i8 ? data->scales.size() * sizeof(float) : 0;
   const auto cache_bytes = static_cast<std::int64_t>(2 * data->keys_bytes.size() + scales);
   const bool alibi = shape.slopes != Slopes::none;
-  row.operation = decode ? "decode attention" : "prompt attention";
+  row.operation = operation_of(shape);
   row.shape = fmt::format("T={}, S={}, {} heads over {} of {}{}{}", tokens, slots, kHeads, kKvHeads, kWidth,
                           alibi ? ", ALiBi" : "",
                           shape.slopes == Slopes::near_slots ? ", far slots passed over" : "");
@@ -173,13 +177,15 @@ Row row_of(ThreadPool& pool, const Shape& shape, Row row) {
 
 }  // namespace
 
-void attention_rows(ThreadPool& pool, Rows& rows) {
+void attention_rows(ThreadPool& pool, RowPlans& plans) {
   const auto add = [&](const Shape& shape, int number, Goal avx2, Goal avx512) {
-    Row row;
-    row.number = number;
-    row.avx2 = avx2;
-    row.avx512 = avx512;
-    rows.push_back(row_of(pool, shape, row));
+    plans.push_back({number, operation_of(shape), [=, &pool] {
+                       Row row;
+                       row.number = number;
+                       row.avx2 = avx2;
+                       row.avx512 = avx512;
+                       return row_of(pool, shape, row);
+                     }});
   };
   add({512, 512}, 8, {1.5, 77}, {1.9, 70});
   add({2048, 2048}, 8, {1.45, 85}, {1.4, 75});

@@ -17,17 +17,20 @@ namespace locant::bench {
 namespace {
 
 constexpr std::int64_t kWidth = 2048, kVocab = 16384;
+constexpr const char* kOperation = "head of blocks";
+
+using Blocks = std::shared_ptr<const std::vector<std::uint8_t>>;
 
 struct BlockHead {
   std::int64_t tokens;
   GgmlType type;
   Activations activations;
   std::vector<float> x, out;
-  std::shared_ptr<const std::vector<std::uint8_t>> weight;
+  Blocks weight;
 };
 
 /// Random bytes with scales near 2^-6.
-std::shared_ptr<const std::vector<std::uint8_t>> blocks_of(GgmlType type) {
+Blocks blocks_of(GgmlType type) {
   const std::int64_t count = kVocab * kWidth / block_elements(type);
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(count * block_bytes(type)));
   std::uint32_t state = 1;
@@ -121,7 +124,7 @@ Row row_of(ThreadPool& pool, const BlockHead& head) {
   const auto bytes = static_cast<std::int64_t>(data->weight->size());
   const bool streams = tokens == 1;
   Row row{.number = number_of(tokens),
-          .operation = "head of blocks",
+          .operation = kOperation,
           .shape = fmt::format("{} row{}, {} of {}", tokens, tokens == 1 ? "" : "s", kVocab, kWidth),
           .dtype = fmt::format("{} {}", name_of(type), name_of(activations)),
           .limit = streams                            ? Limit::read
@@ -140,13 +143,16 @@ Row row_of(ThreadPool& pool, const BlockHead& head) {
 
 }  // namespace
 
-void block_rows(ThreadPool& pool, Rows& rows) {
+void block_rows(ThreadPool& pool, RowPlans& plans) {
   for (const GgmlType type :
        {GgmlType::q4_0, GgmlType::q4_1, GgmlType::q8_0, GgmlType::q4_k, GgmlType::q6_k}) {
-    const auto weight = blocks_of(type);
+    const auto weight = std::make_shared<Blocks>();  // made for the first row
     for (const std::int64_t tokens : {1, 8, 64, 256}) {
       for (const Activations activations : {Activations::f32, Activations::int8}) {
-        rows.push_back(row_of(pool, {tokens, type, activations, {}, {}, weight}));
+        plans.push_back({number_of(tokens), kOperation, [=, &pool] {
+                           if (*weight == nullptr) *weight = blocks_of(type);
+                           return row_of(pool, {tokens, type, activations, {}, {}, *weight});
+                         }});
       }
     }
   }

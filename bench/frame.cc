@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "clock.h"
+#include "machine.h"
 #include "peer.h"
 
 namespace locant::bench {
@@ -16,9 +17,11 @@ namespace {
 constexpr double kNs = 1e9;
 constexpr double kSampleNs = 2e4;    // the clock costs a percent of this at most
 constexpr int kFewest = 3;           // slices of everybody
+constexpr double kStretch = 2;       // times its seconds may a row take where calls are longer than slices
 constexpr double kSlow = 4;          // times the fastest: measured on the fewest slices alone,
 constexpr double kSlowCallNs = 2e7;  // where a call is longer than this
-constexpr double kLongCallNs = 2e9;  // measured once
+constexpr double kLongCallNs = 2e9;  // a peer's, measured once
+constexpr double kWarmNs = 3e8;      // the checked call is warmth enough for what takes longer
 constexpr double kLimitNs = 1e7;     // for the limit between two slices
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -61,11 +64,17 @@ struct Contender {
   }
 };
 
-std::vector<Contender> prepared(const Row& row, Peers& peers) {
+double seconds_since(double start_ns) {
+  return (now_ns(2) - start_ns) / kNs;
+}
+
+std::vector<Contender> prepared(const Row& row, Peers& peers, Spent& spent) {
   std::vector<Contender> contenders;
   if (row.peer.empty()) return contenders;
   for (const auto& peer : peers.found) {
+    const double start = now_ns(2);
     const Prepared ready = peer->prepare(row.peer);
+    if (!ready.variants.empty()) spent.prepare.emplace_back(peer->label(), seconds_since(start));
     if (!ready.failure.empty()) {
       contenders.push_back({nullptr, 0, {.name = peer->label(), .times = {}, .note = ready.failure}, {}});
     }
@@ -91,33 +100,49 @@ void take_turn(Contender& one, double seconds, double fastest) {
   one.peer = nullptr;
 }
 
+// The limit of one call, measured between two slices: seconds.
+struct LimitSeconds {
+  double memory_or_compute = kInfinity;
+  double arithmetic = 0;  // of what else it computes
+
+  explicit LimitSeconds(const Row& row) : arithmetic(row.flop > 0 ? kInfinity : 0) {}
+  void measure(const Row& row, const LimitRoom& room, ThreadPool& pool) {
+    const double start = now_ns(2);
+    do {
+      memory_or_compute = std::min(memory_or_compute, seconds_at_limit(row.limit, row.amount, room, pool));
+      if (row.flop > 0) arithmetic = std::min(arithmetic, seconds_at_limit(Limit::fma, row.flop, room, pool));
+    } while (now_ns(2) - start < kLimitNs);
+  }
+};
+
+// Everybody gets the same number of slices, but those far behind: as many as fit the row's time, so that long
+// calls do not stretch a run, and never less than the fewest.
 void take_turns(const Row& row, const Options& options, ThreadPool& pool, std::vector<Contender>& contenders,
-                Result& result) {
-  const int batch = batch_of(row.run, options.threads);
-  const double call_ns = slice(row.run, 0, batch, options.threads);
-  const int turns = std::clamp(static_cast<int>(3 * options.seconds * kNs / call_ns),
-                               std::min(kFewest, options.slices), options.slices);
+                double first_ns, Result& result) {
+  const int batch = first_ns > kWarmNs ? 1 : batch_of(row.run, options.threads);
   const double seconds = options.seconds / options.slices;
+  const double allowed = kStretch * options.seconds * static_cast<double>(1 + contenders.size());
   const LimitRoom room(row.working_set);
+  LimitSeconds limit(row);
   std::vector<double> locant;
-  double limit = kInfinity, arithmetic = row.flop > 0 ? kInfinity : 0;
-  for (int i = 0; i < turns; ++i) {
+  const double start = now_ns(2);
+  double turn = 0;
+  for (int i = 0; i < options.slices; ++i) {
+    if (i >= kFewest && seconds_since(start) + turn > allowed) break;
+    const double began = now_ns(2);
     locant.push_back(slice(row.run, seconds, batch, options.threads));
     double fastest = kInfinity;
     for (const Contender& one : contenders) fastest = std::min(fastest, one.best());
     for (Contender& one : contenders) take_turn(one, seconds, fastest);
-    const double start = now_ns(2);
-    do {
-      limit = std::min(limit, seconds_at_limit(row.limit, row.amount, room, pool));
-      if (row.flop > 0) arithmetic = std::min(arithmetic, seconds_at_limit(Limit::fma, row.flop, room, pool));
-    } while (now_ns(2) - start < kLimitNs);
+    limit.measure(row, room, pool);
+    turn = seconds_since(began);
   }
   result.locant = summary(locant);
-  if (arithmetic > limit) {
+  if (limit.arithmetic > limit.memory_or_compute) {
     result.limit_name = name_of(Limit::fma);
     result.compute = true;
   }
-  result.limit_ns = std::max(limit, arithmetic) * kNs;
+  result.limit_ns = std::max(limit.memory_or_compute, limit.arithmetic) * kNs;
 }
 
 }  // namespace
@@ -149,16 +174,16 @@ std::optional<bool> Result::goal_met() const noexcept {
   return goal.ratio == 0 || ratio() >= goal.ratio;
 }
 
-bool wanted(const Row& row, const std::string& only) {
+bool wanted(const RowPlan& plan, const std::string& only) {
   if (only.empty()) return true;
   if (std::isdigit(static_cast<unsigned char>(only.front())) == 0) {
-    return row.operation.find(only) != std::string::npos;
+    return plan.operation.find(only) != std::string::npos;
   }
   for (std::size_t at = 0; at < only.size();) {
     const std::size_t end = std::min(only.find(',', at), only.size());
     int number = 0;
     std::from_chars(only.data() + at, only.data() + end, number);
-    if (number == row.number) return true;
+    if (number == plan.number) return true;
     at = end + 1;
   }
   return false;
@@ -170,12 +195,19 @@ Result measure(const Row& row, const Options& options, ThreadPool& pool, Peers& 
   result.goal = options.avx512 ? row.avx512 : row.avx2;
   result.limit_name = name_of(in_place_of(row.limit));
   result.compute = is_compute(row.limit);
+  result.date = date_now();
+  result.load = load_average();
   try {
+    double start = now_ns(2);
     row.run();
+    const double first_ns = now_ns(2) - start;
     result.error = row.error();
+    result.spent.check = seconds_since(start);
     if (!(result.error <= 1)) return result;
-    std::vector<Contender> contenders = prepared(row, peers);
-    take_turns(row, options, pool, contenders, result);
+    std::vector<Contender> contenders = prepared(row, peers, result.spent);
+    start = now_ns(2);
+    take_turns(row, options, pool, contenders, first_ns, result);
+    result.spent.timing = seconds_since(start);
     for (Contender& one : contenders) {
       if (!one.slices.empty()) one.result.times = summary(std::move(one.slices));
       result.peers.push_back(std::move(one.result));

@@ -38,6 +38,14 @@ struct Row {
   std::string peer;  ///< the peers' request as JSON, "" = none
 };
 
+/// A row before its memory is made.
+struct RowPlan {
+  int number = 0;         ///< Row::number
+  std::string operation;  ///< Row::operation
+  std::function<Row()> make;
+};
+using RowPlans = std::vector<RowPlan>;
+
 struct Times {
   double best = 0;    ///< ns a call
   double median = 0;  ///< ns a call
@@ -51,10 +59,20 @@ struct PeerResult {
   bool wide = false;  ///< may use instructions beyond a forced target
 };
 
+/// Wall time of a row's parts, in seconds.
+struct Spent {
+  double check = 0;                                       ///< Locant's answer against the reference
+  std::vector<std::pair<std::string, double>> prepare{};  ///< of each peer: inputs, compiling, its own answer
+  double timing = 0;
+};
+
 struct Result {
   int number = 0;
   std::string operation, shape, dtype;
   int threads = 1;
+  std::string date{};  ///< when it was measured
+  double load = -1;    ///< of the machine then
+  Spent spent{};
   double error = 0;               ///< of its budget
   std::optional<Times> locant{};  ///< none: the answer was wrong and was not timed
   std::string failure{};          ///< what the row threw
@@ -80,7 +98,7 @@ struct Options {
   std::string only;       ///< rows whose operation contains it, or "4,5": their numbers
   bool avx512 = false;    ///< judged by the goals of AVX-512
 };
-[[nodiscard]] bool wanted(const Row& row, const std::string& only);
+[[nodiscard]] bool wanted(const RowPlan& plan, const std::string& only);
 
 struct Peers;
 [[nodiscard]] Result measure(const Row& row, const Options& options, ThreadPool& pool, Peers& peers);
@@ -88,13 +106,12 @@ struct Peers;
 /// Deterministic values in [-1, 1).
 [[nodiscard]] std::vector<float> values(std::size_t count, std::uint64_t seed);
 
-using Rows = std::vector<Row>;
-void lookup_rows(ThreadPool& pool, Rows& rows);
-void rotation_rows(ThreadPool& pool, Rows& rows);
-void table_rows(ThreadPool& pool, Rows& rows);
-void attention_rows(ThreadPool& pool, Rows& rows);
-void head_rows(ThreadPool& pool, Rows& rows);
-void block_rows(ThreadPool& pool, Rows& rows);
-void model_rows(ThreadPool& pool, Rows& rows);
+void lookup_rows(ThreadPool& pool, RowPlans& plans);
+void rotation_rows(ThreadPool& pool, RowPlans& plans);
+void table_rows(ThreadPool& pool, RowPlans& plans);
+void attention_rows(ThreadPool& pool, RowPlans& plans);
+void head_rows(ThreadPool& pool, RowPlans& plans);
+void block_rows(ThreadPool& pool, RowPlans& plans);
+void model_rows(ThreadPool& pool, RowPlans& plans);
 
 }  // namespace locant::bench

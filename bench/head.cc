@@ -17,6 +17,8 @@ namespace locant::bench {
 namespace {
 
 constexpr std::int64_t kWidth = 2048, kVocab = 16384, kLargeVocab = 131072, kCandidates = 40;
+constexpr const char* kOperation = "head";
+constexpr const char* kFusedOperation = "head, top-40, lse, draw";
 
 struct Kind {
   std::int64_t tokens;
@@ -142,7 +144,7 @@ Row described(const Data& data, std::string operation) {
 
 Row row_of(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table) {
   auto data = std::make_shared<Data>(kind, std::move(table));
-  Row row = described(*data, "head");
+  Row row = described(*data, kOperation);
   row.run = [data, call = data->call(), &pool] { project(call, pool); };
   row.error = [data] { return error_of(*data); };
   row.peer = fmt::format(R"({{"op": "head", "tokens": {}, "vocab": {}, "width": {}, "dtype": "{}"}})",
@@ -197,27 +199,42 @@ struct Fused {
   }
 };
 
-// The product alone and the fused head, on one weight.
-void fused_rows(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table, Rows& rows) {
-  auto data = std::make_shared<Fused>(kind, std::move(table));
-  Row bare = described(data->data, "head");
-  bare.run = [data, call = data->data.call(), &pool] { project(call, pool); };
-  bare.error = [data] { return error_of(data->data); };
-  rows.push_back(std::move(bare));
-  Row fused = described(data->data, "head, top-40, lse, draw");
-  fused.run = [data, &pool] { data->run(pool); };
-  fused.error = [data, &pool] { return data->error(pool); };
-  rows.push_back(std::move(fused));
+// The product alone, on the fused head's weight.
+Row bare_row(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table) {
+  auto data = std::make_shared<Data>(kind, std::move(table));
+  Row row = described(*data, kOperation);
+  row.run = [data, call = data->call(), &pool] { project(call, pool); };
+  row.error = [data] { return error_of(*data); };
+  return row;
 }
+
+Row fused_row(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table) {
+  auto data = std::make_shared<Fused>(kind, std::move(table));
+  Row row = described(data->data, kFusedOperation);
+  row.run = [data, &pool] { data->run(pool); };
+  row.error = [data, &pool] { return data->error(pool); };
+  return row;
+}
+
+// Weights that rows share, made for the first of them.
+class Tables {
+ public:
+  std::shared_ptr<Table> get(DType dtype, std::int64_t vocab) {
+    std::shared_ptr<Table>& found = made_[{dtype, vocab}];
+    if (found == nullptr) found = std::make_shared<Table>(dtype, vocab);
+    return found;
+  }
+
+ private:
+  std::map<std::pair<DType, std::int64_t>, std::shared_ptr<Table>> made_;
+};
 
 }  // namespace
 
-void head_rows(ThreadPool& pool, Rows& rows) {
+void head_rows(ThreadPool& pool, RowPlans& plans) {
   constexpr auto kPairs = Activations::bf16;
   constexpr auto kPlain = Activations::f32;
-  std::map<DType, std::shared_ptr<Table>> tables;
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
-    tables[dtype] = std::make_shared<Table>(dtype, kVocab);
+  const auto tables = std::make_shared<Tables>();
   for (const Kind& kind : {
            Kind{1, DType::f32, kPlain, 14, {1.0, 97}, {1.0, 95}},
            Kind{1, DType::f16, kPlain, 14, {1.2, 0}, {1.0, 0}},
@@ -235,11 +252,17 @@ void head_rows(ThreadPool& pool, Rows& rows) {
            Kind{256, DType::bf16, kPlain, 18, {1.3, 0}, {1.5, 0}},
            Kind{256, DType::bf16, kPairs, 18, {1.3, 0}, {1.5, 0}},
        }) {
-    rows.push_back(row_of(pool, kind, tables.at(kind.dtype)));
+    plans.push_back({kind.number, kOperation,
+                     [&pool, kind, tables] { return row_of(pool, kind, tables->get(kind.dtype, kVocab)); }});
   }
-  const auto large = std::make_shared<Table>(DType::bf16, kLargeVocab);
-  for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{8}})
-    fused_rows(pool, {.tokens = tokens, .dtype = DType::bf16, .number = 19}, large, rows);
+  for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{8}}) {
+    const Kind kind{.tokens = tokens, .dtype = DType::bf16, .number = 19};
+    for (const auto& [operation, make] : {std::pair{kOperation, &bare_row}, {kFusedOperation, &fused_row}}) {
+      plans.push_back({kind.number, operation, [&pool, kind, tables, make = make] {
+                         return make(pool, kind, tables->get(kind.dtype, kLargeVocab));
+                       }});
+    }
+  }
 }
 
 }  // namespace locant::bench

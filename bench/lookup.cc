@@ -17,6 +17,7 @@ namespace locant::bench {
 namespace {
 
 constexpr float kScale = 2.5F;
+constexpr const char* kOperation = "lookup";
 
 struct Kind {
   int number;
@@ -128,7 +129,7 @@ Row row_of(ThreadPool& pool, const Kind& kind) {
   return {.number = kind.number,
           .avx2 = kind.avx2,
           .avx512 = kind.avx512,
-          .operation = "lookup",
+          .operation = kOperation,
           .shape = fmt::format("{} of {} rows of {}", kind.tokens, kind.vocab, kind.width),
           .dtype = std::string(peer_dtype(kind.type)),
           .limit = Limit::copy,
@@ -142,15 +143,19 @@ Row row_of(ThreadPool& pool, const Kind& kind) {
 
 }  // namespace
 
-void lookup_rows(ThreadPool& pool, Rows& rows) {
+void lookup_rows(ThreadPool& pool, RowPlans& plans) {
   constexpr std::int64_t kVocab = 32000, kWide = 4096, kTokens = 2048;
-  rows.push_back(row_of(pool, {1, {1.4, 75}, {1.1, 88}, kVocab, kWide, kTokens, GgmlType::f32}));
-  rows.push_back(row_of(pool, {1, {1.4, 50}, {1.1, 90}, 1000000, 128, 65536, GgmlType::f32}));
-  rows.push_back(row_of(pool, {1, {}, {}, kVocab, kWide, kTokens, GgmlType::f16}));
-  rows.push_back(row_of(pool, {1, {}, {}, kVocab, kWide, kTokens, GgmlType::bf16}));
-  rows.push_back(row_of(pool, {2, {2.5, 75}, {2.5, 80}, kVocab, kWide, kTokens, GgmlType::q4_0}));
-  rows.push_back(row_of(pool, {2, {2.5, 75}, {2.5, 80}, kVocab, kWide, kTokens, GgmlType::q4_k}));
-  rows.push_back(row_of(pool, {2, {}, {}, kVocab, kWide, kTokens, GgmlType::q8_0}));
+  for (const Kind& kind : {
+           Kind{1, {1.4, 75}, {1.1, 88}, kVocab, kWide, kTokens, GgmlType::f32},
+           Kind{1, {1.4, 50}, {1.1, 90}, 1000000, 128, 65536, GgmlType::f32},
+           Kind{1, {}, {}, kVocab, kWide, kTokens, GgmlType::f16},
+           Kind{1, {}, {}, kVocab, kWide, kTokens, GgmlType::bf16},
+           Kind{2, {2.5, 75}, {2.5, 80}, kVocab, kWide, kTokens, GgmlType::q4_0},
+           Kind{2, {2.5, 75}, {2.5, 80}, kVocab, kWide, kTokens, GgmlType::q4_k},
+           Kind{2, {}, {}, kVocab, kWide, kTokens, GgmlType::q8_0},
+       }) {
+    plans.push_back({kind.number, kOperation, [&pool, kind] { return row_of(pool, kind); }});
+  }
 }
 
 }  // namespace locant::bench

@@ -8,12 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "arguments.h"
+#include "clock.h"
 #include "frame.h"
 #include "kernels/targets.h"
 #include "locant/core.h"
@@ -21,6 +23,7 @@
 #include "machine.h"
 #include "peer.h"
 #include "report.h"
+#include "saved.h"
 
 namespace {
 
@@ -52,25 +55,58 @@ std::string choose_target(const std::string& wanted) {
   throw SpecError(fmt::format("--target: this CPU has {}, got {}", known, wanted));
 }
 
-void write(const std::string& path, const nlohmann::ordered_json& all) {
-  std::ofstream file(path);
-  file << all.dump(1) << '\n';
-  if (!file.flush()) throw FileError(path, "cannot be written");
-}
-
-// Rows of a room that cannot be made say so and leave the others.
-std::vector<Row> rows_of(void (*make)(ThreadPool&, Rows&), ThreadPool& pool) {
-  Rows rows;
-  try {
-    make(pool, rows);
-  } catch (const std::exception& thrown) {
-    fmt::print(stderr, "bench: rows that cannot be made: {}\n", thrown.what());
+// The rows of the table that are asked for; `known` counts all.
+RowPlans plans_of(ThreadPool& pool, const std::string& only, int& known) {
+  RowPlans plans;
+  for (const auto make :
+       {lookup_rows, table_rows, rotation_rows, attention_rows, head_rows, block_rows, model_rows}) {
+    make(pool, plans);
   }
-  return rows;
+  known = static_cast<int>(plans.size());
+  std::erase_if(plans, [&](const RowPlan& plan) { return !wanted(plan, only); });
+  return plans;
 }
 
-Run run_threads(const Arguments& arguments, const RunInfo& info, int threads) {
+// A row that cannot be made says so and leaves the others.
+std::optional<Row> made(const RowPlan& plan) {
+  try {
+    return plan.make();
+  } catch (const std::exception& thrown) {
+    fmt::print(stderr, "bench: a row of {} cannot be made: {}\n", plan.operation, thrown.what());
+    return std::nullopt;
+  }
+}
+
+// The JSON of one thread count where --save wants it, with the rows that were there.
+struct Saved {
+  std::string path;  // "" = not saved
+  Json before;
+
+  Saved(const Arguments& arguments, const RunInfo& info, int threads) {
+    if (arguments.save.empty()) return;
+    std::error_code failed;
+    std::filesystem::create_directories(arguments.save, failed);
+    if (failed) throw FileError(arguments.save, "cannot be made a folder: " + failed.message());
+    path = fmt::format("{}/{}-{}-{}.json", arguments.save, cpu_slug(), info.target, threads);
+    before = saved_run(path, json_of(info, {Run{.threads = threads}}));
+  }
+  void write(const Json& now) const {
+    if (!path.empty()) write_whole(path, merged(before, now));
+  }
+};
+
+// What one row is told by, before it is measured.
+Json name_of_row(const Row& row, const RunInfo& info, int threads) {
+  return json_of(
+      info, Result{.operation = row.operation, .shape = row.shape, .dtype = row.dtype, .threads = threads});
+}
+
+/// `earlier` are the runs of other thread counts, for --output.
+Run run_threads(const Arguments& arguments, const RunInfo& info, int threads,
+                const std::vector<Run>& earlier) {
+  const double start = now_ns(2);
   Run run{.threads = threads};
+  const Saved saved(arguments, info, threads);
   ThreadPool pool(threads);
   Peers peers;
   if (arguments.peers != std::vector<std::string>{"none"}) {
@@ -87,14 +123,25 @@ Run run_threads(const Arguments& arguments, const RunInfo& info, int threads) {
   Options options = arguments.options;
   options.threads = threads;
   options.avx512 = std::string_view(info.target).starts_with("AVX3");
-  for (const auto make :
-       {lookup_rows, table_rows, rotation_rows, attention_rows, head_rows, block_rows, model_rows}) {
-    for (const Row& row : rows_of(make, pool)) {
-      if (!wanted(row, options.only)) continue;
-      run.results.push_back(measure(row, options, pool, peers));
-      if (!arguments.json) print_row(run.results.back());
+  RowPlans plans = plans_of(pool, options.only, run.rows_known);
+  for (RowPlan& plan : plans) {
+    const std::optional<Row> row = made(plan);
+    plan.make = nullptr;  // and the memory that no later row shares
+    if (!row) continue;
+    if (arguments.resume && has_row(saved.before, json_of(info, {run}), name_of_row(*row, info, threads))) {
+      ++run.rows_kept;
+      continue;
+    }
+    run.results.push_back(measure(*row, options, pool, peers));
+    if (!arguments.json) print_row(run.results.back());
+    saved.write(json_of(info, {run}));
+    if (!arguments.output.empty()) {
+      std::vector<Run> all = earlier;
+      all.push_back(run);
+      write_whole(arguments.output, json_of(info, all));
     }
   }
+  run.seconds = (now_ns(2) - start) / 1e9;
   if (!arguments.json) print_foot(run);
   return run;
 }
@@ -104,7 +151,8 @@ int run(const Arguments& arguments) {
                      .forced = !arguments.target.empty(),
                      .load_start = load_average(),
                      .date = date_now(),
-                     .flags = omissions(arguments)};
+                     .flags = omissions(arguments),
+                     .row_flags = row_flags(arguments)};
   constexpr double kQuiet = 0.5;
   if (info.load_start > kQuiet) {
     fmt::print(stderr,
@@ -114,16 +162,12 @@ int run(const Arguments& arguments) {
   std::vector<Run> runs;
   bool wrong = false;
   for (const int threads : arguments.threads) {
-    runs.push_back(run_threads(arguments, info, threads));
+    runs.push_back(run_threads(arguments, info, threads, runs));
     for (const Result& result : runs.back().results) wrong = wrong || !result.locant;
-    if (!arguments.save.empty()) {
-      write(fmt::format("{}/{}-{}-{}.json", arguments.save, cpu_slug(), info.target, threads),
-            json_of(info, {runs.back()}));
-    }
   }
-  const auto all = json_of(info, runs);
+  const Json all = json_of(info, runs);
   if (arguments.json) fmt::print("{}\n", all.dump(1));
-  if (!arguments.output.empty()) write(arguments.output, all);
+  if (!arguments.output.empty()) write_whole(arguments.output, all);
   return wrong ? 1 : 0;
 }
 

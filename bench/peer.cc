@@ -228,26 +228,29 @@ std::vector<PeerCommand> commands_of(const Known& known, const PeerSearch& searc
 }  // namespace
 
 Peers find_peers(const PeerSearch& search) {
-  std::vector<std::pair<const Known*, std::vector<std::unique_ptr<Peer>>>> tried;
+  struct Tried {
+    std::string label;
+    std::vector<PeerCommand> commands;
+    std::unique_ptr<Peer> first;
+  };
+  std::vector<Tried> tried;
   for (const Known& known : kKnown) {
     const auto& labels = search.labels;
     if (!labels.empty() && std::find(labels.begin(), labels.end(), known.label) == labels.end()) continue;
-    auto& [_, started] = tried.emplace_back(&known, std::vector<std::unique_ptr<Peer>>{});
-    for (PeerCommand& command : commands_of(known, search))
-      started.push_back(std::make_unique<Peer>(std::move(command)));
+    Tried one{known.label, commands_of(known, search), nullptr};
+    if (!one.commands.empty()) one.first = std::make_unique<Peer>(one.commands.front());
+    tried.push_back(std::move(one));
   }
   Peers peers;
-  for (auto& [known, started] : tried) {
+  for (Tried& one : tried) {
     std::string reason = "no Python environment (.venv, .venv-peers) is here";
-    bool found = false;
-    for (auto& peer : started) {
-      if (found) continue;
-      const std::string why = peer->greet();
-      found = why.empty();
-      if (found) peers.found.push_back(std::move(peer));
-      reason = why;
+    for (std::size_t i = 0; i < one.commands.size() && !reason.empty(); ++i) {
+      std::unique_ptr<Peer> peer =
+          i == 0 ? std::move(one.first) : std::make_unique<Peer>(std::move(one.commands[i]));
+      reason = peer->greet();
+      if (reason.empty()) peers.found.push_back(std::move(peer));
     }
-    if (!found) peers.missing.emplace_back(known->label, reason);
+    if (!reason.empty()) peers.missing.emplace_back(one.label, reason);
   }
   return peers;
 }

@@ -75,7 +75,8 @@ struct PeerSearch {
   int threads = 1;
   bool quick = false;
 };
-/// Starts every peer at once and keeps those that greet.
+/// Starts every peer at once, each in the environment where it belongs, and keeps those that greet; one that
+/// does not is tried in the other environment.
 [[nodiscard]] Peers find_peers(const PeerSearch& search);
 /// What holds peers to a target, as far as they allow it.
 [[nodiscard]] Environment environment_for(std::string_view target);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 
 #include "locant/core.h"
@@ -60,36 +61,15 @@ Json peers_json(const Result& r) {
   return peers;
 }
 
-Json json_row(const Result& r) {
-  Json row{{"row", r.number},
-           {"operation", r.operation},
-           {"shape", r.shape},
-           {"dtype", r.dtype},
-           {"threads", r.threads},
-           {"ns", nullptr},
-           {"median_ns", nullptr},
-           {"error", r.error},
-           {"peer", nullptr},
-           {"peer_ns", nullptr},
-           {"ratio", number_or_null(r.ratio())},
-           {"peers", peers_json(r)},
-           {"limit", r.limit_name},
-           {"limit_ns", number_or_null(r.limit_ns)},
-           {"percent", number_or_null(r.percent())},
-           {"goal_ratio", number_or_null(r.goal.ratio)},
-           {"goal_percent", number_or_null(r.goal.percent)},
-           {"goal_met", nullptr}};
-  if (!r.failure.empty()) row["failure"] = r.failure;
-  if (r.locant) {
-    row["ns"] = r.locant->best;
-    row["median_ns"] = r.locant->median;
-  }
-  if (const PeerResult* const peer = r.best_peer()) {
-    row["peer"] = peer->name;
-    row["peer_ns"] = peer->times->best;
-  }
-  if (const auto met = r.goal_met()) row["goal_met"] = *met;
-  return row;
+// Hundredths of a second are enough.
+double hundredths(double seconds) {
+  return std::round(100 * seconds) / 100;
+}
+
+Json spent_json(const Spent& spent) {
+  Json prepare = Json::object();
+  for (const auto& [peer, seconds] : spent.prepare) prepare[peer] = hundredths(seconds);
+  return {{"check", hundredths(spent.check)}, {"prepare", prepare}, {"timing", hundredths(spent.timing)}};
 }
 
 Json limits_json(const std::vector<Rate>& rates) {
@@ -177,13 +157,61 @@ void print_foot(const Run& run) {
     goals += reached ? 1 : 0;
     met += reached.value_or(false) ? 1 : 0;
   }
-  fmt::print("\n{} rows, {} thread{}: {} of {} goals met\n\n", run.results.size(), run.threads,
-             run.threads == 1 ? "" : "s", met, goals);
+  fmt::print("\n{} of {} rows, {} thread{}: {} of {} goals met\n", run.results.size(), run.rows_known,
+             run.threads, run.threads == 1 ? "" : "s", met, goals);
+  if (run.rows_kept > 0) fmt::print("{} rows are kept from an earlier run\n", run.rows_kept);
+  double check = 0, prepare = 0, timing = 0;
+  for (const Result& result : run.results) {
+    check += result.spent.check;
+    timing += result.spent.timing;
+    for (const auto& [_, seconds] : result.spent.prepare) prepare += seconds;
+  }
+  fmt::print(
+      "{:.0f} s: {:.0f} s of timing, {:.0f} s of preparing and checking peers, {:.0f} s of checking "
+      "Locant\n\n",
+      run.seconds, timing, prepare, check);
+}
+
+Json json_of(const RunInfo& info, const Result& r) {
+  Json row{{"row", r.number},
+           {"operation", r.operation},
+           {"shape", r.shape},
+           {"dtype", r.dtype},
+           {"threads", r.threads},
+           {"ns", nullptr},
+           {"median_ns", nullptr},
+           {"error", r.error},
+           {"peer", nullptr},
+           {"peer_ns", nullptr},
+           {"ratio", number_or_null(r.ratio())},
+           {"peers", peers_json(r)},
+           {"limit", r.limit_name},
+           {"limit_ns", number_or_null(r.limit_ns)},
+           {"percent", number_or_null(r.percent())},
+           {"goal_ratio", number_or_null(r.goal.ratio)},
+           {"goal_percent", number_or_null(r.goal.percent)},
+           {"goal_met", nullptr},
+           {"date", r.date},
+           {"load", r.load},
+           {"flags", info.row_flags},
+           {"spent_s", spent_json(r.spent)}};
+  if (!r.failure.empty()) row["failure"] = r.failure;
+  if (r.locant) {
+    row["ns"] = r.locant->best;
+    row["median_ns"] = r.locant->median;
+  }
+  if (const PeerResult* const peer = r.best_peer()) {
+    row["peer"] = peer->name;
+    row["peer_ns"] = peer->times->best;
+  }
+  if (const auto met = r.goal_met()) row["goal_met"] = *met;
+  return row;
 }
 
 Json json_of(const RunInfo& info, const std::vector<Run>& runs) {
   Json threads = Json::array(), limits = Json::object(), rows = Json::array(), peers = Json::object();
   Json missing = Json::object(), caches = Json::object();
+  int known = 0;
   for (const CacheLevel& level : cache_levels(1)) {
     if (level.bytes > 0) caches[std::string(level.name)] = level.bytes;
   }
@@ -192,7 +220,8 @@ Json json_of(const RunInfo& info, const std::vector<Run>& runs) {
     limits[fmt::format("{}", run.threads)] = limits_json(run.rates);
     for (const auto& [label, name] : run.peers) peers[label] = name;
     for (const auto& [label, reason] : run.missing) missing[label] = reason;
-    for (const Result& result : run.results) rows.push_back(json_row(result));
+    for (const Result& result : run.results) rows.push_back(json_of(info, result));
+    known += run.rows_known;
   }
   return Json{{"schema_version", 1},
               {"tool", "locant"},
@@ -213,6 +242,7 @@ Json json_of(const RunInfo& info, const std::vector<Run>& runs) {
               {"peers", peers},
               {"peers_missing", missing},
               {"limits", limits},
+              {"rows_known", known},
               {"rows", rows}};
 }
 

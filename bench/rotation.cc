@@ -16,6 +16,9 @@ namespace locant::bench {
 namespace {
 
 constexpr std::int64_t kHeads = 32, kKvHeads = 8, kWidth = 128, kPairs = kWidth / 2;
+constexpr int kKeptNumber = 7;
+constexpr const char* kOperation = "rotation";
+constexpr const char* kKeptOperation = "rotation and cache";
 
 template <class T>
 T stored(float x) {
@@ -125,7 +128,7 @@ Row row_of(ThreadPool& pool, const Kind& kind) {
       .number = kind.number,
       .avx2 = kind.avx2,
       .avx512 = kind.avx512,
-      .operation = "rotation",
+      .operation = kOperation,
       .shape = fmt::format("T={}, {} heads of {}, {}{}", kind.tokens, kind.heads, kWidth,
                            name_of(kind.pairing), kind.in_place ? ", in place" : ""),
       .dtype = std::string(dtype),
@@ -140,8 +143,8 @@ Row row_of(ThreadPool& pool, const Kind& kind) {
           },
       .error = [data, pairing = kind.pairing, &pool] { return error_of(*data, pairing, pool); },
       .peer = fmt::format(
-          R"({{"op": "rotation", "tokens": {}, "heads": {}, "width": {}, "pairing": "{}", "dtype": "{}", "in_place": {}}})",
-          kind.tokens, kind.heads, kWidth, name_of(kind.pairing), dtype, kind.in_place)};
+          R"({{"op": "rotation", "tokens": {}, "heads": {}, "width": {}, "pairing": "{}", "dtype": "{}"}})",
+          kind.tokens, kind.heads, kWidth, name_of(kind.pairing), dtype)};
 }
 
 // One token's q and k rotated, k and v stored in the middle of a cache.
@@ -205,10 +208,10 @@ Row kept_row_of(ThreadPool& pool) {
   auto data = std::make_shared<Kept<T>>();
   const std::int64_t moved = 2 * kHeads * kWidth * static_cast<std::int64_t>(sizeof(float)) +
                              2 * kKvHeads * kWidth * static_cast<std::int64_t>(sizeof(float) + sizeof(T));
-  return {.number = 7,
+  return {.number = kKeptNumber,
           .avx2 = {},
           .avx512 = {},
-          .operation = "rotation and cache",
+          .operation = kKeptOperation,
           .shape = fmt::format("T=1, {} q and {} kv heads of {}", kHeads, kKvHeads, kWidth),
           .dtype = std::string(name_of(DTypeOf<T>::value)),
           .limit = Limit::in_place,
@@ -226,26 +229,30 @@ Row kept_row_of(ThreadPool& pool) {
 
 }  // namespace
 
-void rotation_rows(ThreadPool& pool, Rows& rows) {
+// Calls in place and out of it follow each other: peers prepare one for both.
+void rotation_rows(ThreadPool& pool, RowPlans& plans) {
   constexpr auto kHalf = Pairing::half, kNeighbours = Pairing::interleaved;
   constexpr std::int64_t kShort = 512, kLong = 4096;
-  rows.push_back(row_of<float>(pool, {4, {2.5, 80}, {1.9, 85}, kShort, kHeads, kHalf}));
-  rows.push_back(row_of<float>(pool, {4, {2.7, 75}, {1.75, 85}, kShort, kHeads, kNeighbours}));
-  rows.push_back(row_of<float>(pool, {4, {}, {}, kShort, kHeads, kHalf, false}));
-  rows.push_back(row_of<float>(pool, {4, {}, {}, kShort, kHeads, kNeighbours, false}));
-  rows.push_back(row_of<Half>(pool, {5, {3.2, 0}, {2.9, 0}, kShort, kHeads, kHalf}));
-  rows.push_back(row_of<Half>(pool, {5, {6, 0}, {3.4, 0}, kShort, kHeads, kNeighbours}));
-  rows.push_back(row_of<BFloat16>(pool, {5, {2, 0}, {12, 78}, kShort, kHeads, kHalf}));
-  rows.push_back(row_of<BFloat16>(pool, {5, {2, 0}, {12, 78}, kShort, kHeads, kNeighbours}));
-  rows.push_back(row_of<float>(pool, {6, {1.7, 92}, {1.9, 90}, kLong, kHeads, kHalf}));
-  rows.push_back(row_of<float>(pool, {6, {1.7, 92}, {1.9, 90}, kLong, kHeads, kNeighbours}));
-  rows.push_back(row_of<float>(pool, {6, {}, {}, kLong, kHeads, kHalf, false}));
-  rows.push_back(row_of<Half>(pool, {6, {}, {}, kLong, kHeads, kHalf}));
-  rows.push_back(row_of<BFloat16>(pool, {6, {}, {}, kLong, kHeads, kHalf}));
-  rows.push_back(row_of<float>(pool, {7, {8, 0}, {6, 0}, 1, kHeads + kKvHeads, kHalf}));
-  rows.push_back(row_of<float>(pool, {7, {8, 0}, {6, 0}, 1, kHeads + kKvHeads, kNeighbours}));
-  rows.push_back(kept_row_of<float>(pool));
-  rows.push_back(kept_row_of<Half>(pool));
+  const auto add = [&]<class T>(T /*element*/, const Kind& kind) {
+    plans.push_back({kind.number, kOperation, [&pool, kind] { return row_of<T>(pool, kind); }});
+  };
+  add(float{}, {4, {2.5, 80}, {1.9, 85}, kShort, kHeads, kHalf});
+  add(float{}, {4, {}, {}, kShort, kHeads, kHalf, false});
+  add(float{}, {4, {2.7, 75}, {1.75, 85}, kShort, kHeads, kNeighbours});
+  add(float{}, {4, {}, {}, kShort, kHeads, kNeighbours, false});
+  add(Half{}, {5, {3.2, 0}, {2.9, 0}, kShort, kHeads, kHalf});
+  add(Half{}, {5, {6, 0}, {3.4, 0}, kShort, kHeads, kNeighbours});
+  add(BFloat16{}, {5, {2, 0}, {12, 78}, kShort, kHeads, kHalf});
+  add(BFloat16{}, {5, {2, 0}, {12, 78}, kShort, kHeads, kNeighbours});
+  add(float{}, {6, {1.7, 92}, {1.9, 90}, kLong, kHeads, kHalf});
+  add(float{}, {6, {}, {}, kLong, kHeads, kHalf, false});
+  add(float{}, {6, {1.7, 92}, {1.9, 90}, kLong, kHeads, kNeighbours});
+  add(Half{}, {6, {}, {}, kLong, kHeads, kHalf});
+  add(BFloat16{}, {6, {}, {}, kLong, kHeads, kHalf});
+  add(float{}, {7, {8, 0}, {6, 0}, 1, kHeads + kKvHeads, kHalf});
+  add(float{}, {7, {8, 0}, {6, 0}, 1, kHeads + kKvHeads, kNeighbours});
+  plans.push_back({kKeptNumber, kKeptOperation, [&pool] { return kept_row_of<float>(pool); }});
+  plans.push_back({kKeptNumber, kKeptOperation, [&pool] { return kept_row_of<Half>(pool); }});
 }
 
 }  // namespace locant::bench

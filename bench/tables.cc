@@ -13,6 +13,9 @@ namespace locant::bench {
 namespace {
 
 constexpr std::int64_t kPairs = 64, kTokens = 4096, kFirst = 100000;
+constexpr int kNumber = 3;
+constexpr const char* kRotations = "table of cos and sin";
+constexpr const char* kSinusoids = "table of sinusoids";
 
 struct Tables {
   std::vector<std::int64_t> positions;
@@ -28,7 +31,7 @@ struct Tables {
 
 Row row_of(const std::shared_ptr<Tables>& data, std::string operation, std::function<void()> run,
            std::function<double()> error) {
-  return {.number = 3,
+  return {.number = kNumber,
           .avx2 = {20, 0},
           .avx512 = {20, 0},
           .operation = std::move(operation),
@@ -63,7 +66,7 @@ Row rotation_row() {
   const View<float, 2> cos(data->out.as<float>(), {kTokens, kPairs});
   const View<float, 2> sin(data->out.as<float>() + kTokens * kPairs, {kTokens, kPairs});
   return row_of(
-      data, "table of cos and sin",
+      data, kRotations,
       [=] {
         rotation_table(*rotation, {}, {data->positions.data(), {1, kTokens}}, cos, sin);
       },
@@ -79,7 +82,7 @@ Row sinusoid_row() {
   embedding->inv_freq = data->inv_freq;
   const View<float, 2> rows(data->out.as<float>(), {kTokens, 2 * kPairs});
   return row_of(
-      data, "table of sinusoids",
+      data, kSinusoids,
       [=] {
         sinusoid_rows(*embedding, {}, {data->positions.data(), {kTokens}}, rows);
       },
@@ -92,9 +95,9 @@ Row sinusoid_row() {
 
 }  // namespace
 
-void table_rows(ThreadPool& /*pool*/, Rows& rows) {
-  rows.push_back(rotation_row());
-  rows.push_back(sinusoid_row());
+void table_rows(ThreadPool& /*pool*/, RowPlans& plans) {
+  plans.push_back({kNumber, kRotations, rotation_row});
+  plans.push_back({kNumber, kSinusoids, sinusoid_row});
 }
 
 }  // namespace locant::bench

@@ -25,9 +25,12 @@ usage: ./dev bench [FLAGS]                 the table; FLAGS as bench_locant list
        ./dev bench --growth                costs against length and batch: bench/results/growth.json, docs/images
        ./dev bench --install-peers         what it compares with, into .venv and .venv-peers (2 GB, minutes)
        ./dev bench --publish [FLAGS]       everything that docs/speed.md shows, on a quiet machine: the table for this
-                                           CPU and for AVX2 alone with one and two threads, --growth, then the page
+                                           CPU and for AVX2 alone with one and two threads into bench/results, --growth,
+                                           then the page. Ctrl-C keeps every row that was measured; --publish --resume
+                                           goes on with the others, --publish --only WHAT measures some rows anew
 """
 RESULTS = Path("bench/results")
+INTERRUPTED = 130
 
 
 def value_of(flag: str, arguments: list[str]) -> str | None:
@@ -83,12 +86,21 @@ def counts(arguments: list[str], root: Path, build: Callable[..., Path]) -> int:
 
 
 def publish(arguments: list[str], root: Path, build: Callable[..., Path]) -> int:
-    folder = root / RESULTS
-    folder.mkdir(parents=True, exist_ok=True)
+    for flag in ("--target", "--threads", "--save"):
+        if flag in arguments:
+            raise Stop(f"bench --publish: it sets {flag} itself")
     status = 0
-    for target in ([], ["--target", "AVX2"]):
-        status |= table([*target, "--threads", "1,2", "--save", str(folder), *arguments], build)
-    status |= growth.main(root, build("release", "bench_growth") / "bench" / "bench_growth")
+    try:
+        for target in ([], ["--target", "AVX2"]):
+            found = table([*target, "--threads", "1,2", "--save", str(root / RESULTS), *arguments], build)
+            if found < 0:  # a signal ended it
+                raise KeyboardInterrupt
+            status |= found
+        if "--only" not in arguments:
+            status |= growth.main(root, build("release", "bench_growth") / "bench" / "bench_growth")
+    except KeyboardInterrupt:
+        print("\nbench: stopped; the rows measured so far are kept, --publish --resume goes on", file=sys.stderr)
+        status = INTERRUPTED
     speed_tables.write(root)
     run([sys.executable, str(root / "tools" / "speed_tables.py"), "--check"], quiet=True)
     return status

@@ -32,10 +32,13 @@ all of it anew and writes this page.
 
 ## How it is measured
 
-`./dev bench` prints a table of your machine (`--quick` in a minute, `--threads 1,2`, `--target AVX2`, `--only rotation`
-or `--only 4,5` for some rows; `--help` has the rest). Each row's answer is first compared with the f64 reference; a
-wrong one is not timed. Then Locant, every peer found and the machine's limit take turns in short slices of one run, so
-that all of them see the same neighbours and the same clock.
+`./dev bench` prints a table of your machine in about ten minutes for each thread count, with `--quick` a rough one in
+three or four (`--threads 1,2`, `--target AVX2`, `--only rotation` or `--only 4,5` for some rows, and `--help`).
+Each row's answer is first compared with the f64 reference, of large answers a sample; a wrong one is not timed. Then
+Locant, every peer found and the machine's limit take turns in short slices of one run, so that all of them see the same
+neighbours and the same clock: twelve slices where calls are short, fewer where they are long, never less than three.
+Peers that are four times behind the fastest and whose call takes more than 20 ms get three, one whose call takes more
+than 2 s gets one.
 
 - **Time** is the best call of the run: CPU time of the thread with one thread, wall time with two. Medians are in the
   JSON.
@@ -51,6 +54,10 @@ that all of them see the same neighbours and the same clock.
 - Under a forced target peers are held to it by their own switches; those that have none are marked *wider*, and are no
   measure where arithmetic is the limit, unless nobody else does the row.
 - AMX, where a CPU has it, runs in two speeds: judge such rows by their ratio.
+
+`./dev bench --save FOLDER` writes its JSON after every row, and rows measured again take the place of those that are
+there: a run that was cut goes on with `--resume`, and a table is completed in pieces. Each row has its date, the load
+of the machine, the flags that its numbers depend on, and the seconds that its parts took.
 
 `./dev bench --output FILE` keeps a run as JSON; `./dev bench --compare FILE` runs again and names the rows that got
 slower by more than 10 % and more than either run's spread, both as they are and normalised by the limits. Times never
@@ -169,6 +176,25 @@ def limits_text(limits: dict[str, Any]) -> list[str]:
     return lines
 
 
+def commands_text(files: list[Run]) -> str:
+    """The commands that measure what is here, and how much of the table that is."""
+    forced = f" --target {files[0]['machine']['target']}" if files[0]["machine"]["forced"] else ""
+    told = []
+    for flags in sorted({row["flags"] for run in files for row in run["rows"]}):
+        rows = [row for run in files for row in run["rows"] if row["flags"] == flags]
+        counts = ",".join(str(count) for count in sorted({row["threads"] for row in rows}))
+        known = sum(run["rows_known"] for run in files if any(row["flags"] == flags for row in run["rows"]))
+        command = f"`./dev bench{forced} --threads {counts}{' ' * bool(flags)}{flags}`"
+        told.append(command if len(rows) == known else f"{command} ({len(rows)} of its {known} rows)")
+    return ", ".join(told)
+
+
+def span(values: Iterable[str]) -> str:
+    """The first and the last, or the one there is."""
+    ordered = sorted(set(values))
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
+
+
 def section(files: list[Run]) -> list[str]:
     """All thread counts of one CPU and target."""
     machine = files[0]["machine"]
@@ -176,17 +202,15 @@ def section(files: list[Run]) -> list[str]:
     for run in files:
         for row in run["rows"]:
             runs.setdefault(row["threads"], []).append(row)
-    threads = ",".join(str(count) for count in sorted(runs))
-    forced = f" --target {machine['target']}" if machine["forced"] else ""
-    omitted = "".join(f" {flags}" for flags in sorted({run["machine"]["flags"] for run in files} - {""}))
     word = f"{machine['target']} alone" if machine["forced"] else machine["target"]
-    dates = sorted({run["machine"]["date"][:10] for run in files})
-    loads = [run["machine"][end] for run in files for end in ("load_start", "load_end")]
-    command = f"./dev bench{forced} --threads {threads}{omitted}"
+    dates = span(row["date"][:10] for rows in runs.values() for row in rows)
+    loads = [row["load"] for rows in runs.values() for row in rows]
+    load = f"{min(loads):.1f} to {max(loads):.1f}"
+    peers = dict(peer for run in files for peer in run["peers"].items())
     lines = [
         f"\n## {machine['cpu']}: {word}\n",
-        f"{' and '.join(dates)}, `{command}`, load {min(loads):.1f} to {max(loads):.1f}, {machine['kernel']}. "
-        f"Peers: {'; '.join(files[0]['peers'].values()) or 'none'}.\n",
+        f"{dates}, {commands_text(files)}, load {load}, {machine['kernel']}. "
+        f"Peers: {'; '.join(peers.values()) or 'none'}.\n",
         *table(runs),
     ]
     judged = [row for rows in runs.values() for row in rows if row["goal_met"] is not None]

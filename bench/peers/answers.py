@@ -53,7 +53,9 @@ class Lookup:
 
 def lookup(r: Request) -> Lookup:
     ids = np.random.default_rng(7).integers(0, r["vocab"], (r["tokens"],))
-    return Lookup(uniform(1, r["vocab"], r["width"]), np.asarray(ids))
+    # a million values again and again, of a length that lets no two rows be alike: a table is 500 MB
+    some = uniform(1, (1 << 20) + 1)
+    return Lookup(np.resize(some, (r["vocab"], r["width"])), np.asarray(ids))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -152,8 +154,16 @@ class Head:
         return sampled_rows(len(self.weight), 256)
 
 
+@lru_cache(maxsize=1)
+def head_weight(vocab: int, width: int) -> Array:
+    """One for all rows; nobody writes into it."""
+    weight = uniform(8, vocab, width)
+    weight.setflags(write=False)
+    return weight
+
+
 def head(r: Request) -> Head:
-    return Head(uniform(6, r["tokens"], r["width"]), uniform(8, r["vocab"], r["width"]))
+    return Head(uniform(6, r["tokens"], r["width"]), head_weight(r["vocab"], r["width"]))
 
 
 # ---------------------------------------------------------------------------------------------

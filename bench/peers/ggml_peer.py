@@ -5,6 +5,7 @@ call, built and allocated beforehand; weights of products as stored and in every
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib.util
 import os
 from collections.abc import Iterator
@@ -140,26 +141,38 @@ class Graph:
         return out
 
 
-def stored(kind: str, data: Array) -> tuple[Array, Array]:
-    """The bytes of a matrix in a type of ggml, and the values that they stand for, as f32."""
+def stored(kind: str, data: Array) -> Array:
+    """The bytes of a matrix in a type of ggml, a row each."""
     if kind == "f32":
-        return data, data
+        return data
     if kind == "f16":
-        half = data.astype(np.float16)
-        return half, half.astype(np.float32)
+        return data.astype(np.float16)
     if kind == "bf16":
         bits = data.view(np.uint32)
-        high = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
-        return high, (high.astype(np.uint32) << 16).view(np.float32)
-    from gguf import GGMLQuantizationType
-    from gguf.quants import dequantize
-
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
     columns = data.shape[-1]
     rows = data.size // columns
     out = np.empty((rows, base.ggml_row_size(TYPES[kind], columns)), np.uint8)
     base.ggml_quantize_chunk(TYPES[kind], data.ctypes.data, out.ctypes.data, 0, rows, columns, None)
-    sample = out if rows * columns <= 1 << 26 else out[answers.sampled_rows(rows, 256)]
-    return out, np.asarray(dequantize(sample, GGMLQuantizationType(TYPES[kind])))
+    return out
+
+
+def values(kind: str, raw: Array) -> Array:
+    """What such bytes stand for, as f32."""
+    if kind in ("f32", "f16"):
+        return np.asarray(raw, np.float32)
+    if kind == "bf16":
+        return (raw.astype(np.uint32) << 16).view(np.float32)
+    from gguf import GGMLQuantizationType
+    from gguf.quants import dequantize
+
+    return np.asarray(dequantize(raw, GGMLQuantizationType(TYPES[kind])))
+
+
+@functools.lru_cache(maxsize=1)
+def stored_weight(kind: str, vocab: int, width: int) -> Array:
+    """Of a head: rows of one type follow each other, and some types take seconds."""
+    return stored(kind, answers.head_weight(vocab, width))
 
 
 def kind_of(r: Request) -> str | None:
@@ -173,17 +186,24 @@ def lookup(r: Request) -> Iterator[Variant]:
     kind, data = kind_of(r), answers.lookup(r)
     if kind is None:
         return
-    table, _ = stored(kind, data.table)
+    table = data.table
+    if kind != "f32":  # only the rows that are read are worth the seconds; the others are there, as zeros
+        read = np.unique(data.ids)
+        raw = stored(kind, np.ascontiguousarray(table[read]))
+        table = np.zeros((r["vocab"], raw.shape[1]), raw.dtype)
+        table[read] = raw
     graph = Graph()
     source = graph.tensor(kind, (r["width"], r["vocab"]), table)
     ids = graph.tensor("i32", (r["tokens"],), data.ids.astype(np.int32))
     graph.ready(base.ggml_get_rows(graph.context, source, ids))
-    graph()
     # rows of the answer are held to the table's values: those of the rows that are checked
     at = answers.sampled_rows(r["tokens"])
-    _, want = stored(kind, np.ascontiguousarray(data.table[data.ids[at]]))
-    got = graph.answer((r["tokens"], r["width"]))
-    yield Variant(graph, "ggml", answers.deviation(got[at], want))
+    want = values(kind, table[data.ids[at]])
+
+    def check(_: Any) -> float:
+        return answers.deviation(graph.answer((r["tokens"], r["width"]))[at], want)
+
+    yield Variant(graph, "ggml", check)
 
 
 def rotation(r: Request) -> Iterator[Variant]:
@@ -193,7 +213,8 @@ def rotation(r: Request) -> Iterator[Variant]:
     data = answers.rotation(r)
     tokens, heads, width = data.x.shape
     dtype = np.float32 if kind == "f32" else np.float16
-    raw, values = stored(kind, data.x)
+    raw = stored(kind, data.x)
+    turned = values(kind, raw)
     chain = CHAIN if tokens == 1 else 1
     mode = 0 if data.interleaved else 2
     for name, function in (("ggml in place", base.ggml_rope_ext_inplace), ("ggml", base.ggml_rope_ext)):
@@ -205,9 +226,11 @@ def rotation(r: Request) -> Iterator[Variant]:
         for _ in range(chain):
             result = function(graph.context, result, positions, None, *numbers)
         graph.ready(result)
-        graph()
-        error = data.error(graph.answer((tokens, heads, width), dtype), values) if tokens > 1 else 0.0
-        yield Variant(graph, name, error, "makes its own cos and sin", repeats=chain)
+
+        def check(_: Any, graph: Graph = graph) -> float:  # a chain stays at position 0
+            return data.error(graph.answer((tokens, heads, width), dtype), turned)
+
+        yield Variant(graph, name, check, "makes its own cos and sin", repeats=chain)
 
 
 def attention(r: Request) -> Iterator[Variant]:
@@ -218,12 +241,8 @@ def attention(r: Request) -> Iterator[Variant]:
     slots, groups = data.k.shape[:2]
     graph = Graph()
     q = graph.tensor("f32", (width, tokens, heads), data.q.transpose(1, 0, 2).copy())
-    caches, values = [], []
-    for x in (data.k, data.v):
-        by_head = x.transpose(1, 0, 2).copy()
-        raw, value = stored(kind, by_head)
-        caches.append(graph.tensor(kind, (width, slots, groups), raw))
-        values.append(value.reshape(groups, slots, width).transpose(1, 0, 2))
+    raws = [stored(kind, x.transpose(1, 0, 2).copy()) for x in (data.k, data.v)]
+    caches = [graph.tensor(kind, (width, slots, groups), raw) for raw in raws]
     mask = None
     if tokens > 1 or data.slopes is not None:
         distance = np.arange(slots) - np.arange(slots - tokens, slots)[:, None]
@@ -233,9 +252,12 @@ def attention(r: Request) -> Iterator[Variant]:
     result = base.ggml_flash_attn_ext(graph.context, q, *caches, mask, data.scale, steepest, 0.0)
     base.ggml_flash_attn_ext_set_prec(result, 10)  # f32 where it has the choice
     graph.ready(result)
-    graph()
-    error = data.error(graph.answer((tokens, heads, width)), None, *values)
-    yield Variant(graph, "ggml", error, "" if kind == "f32" else f"{kind} cache", wide=bool(TARGET))
+
+    def check(_: Any) -> float:
+        cached = [values(kind, raw).reshape(groups, slots, width).transpose(1, 0, 2) for raw in raws]
+        return data.error(graph.answer((tokens, heads, width)), None, *cached)
+
+    yield Variant(graph, "ggml", check, "" if kind == "f32" else f"{kind} cache", wide=bool(TARGET))
 
 
 def survives(graph: Graph) -> bool:
@@ -252,8 +274,8 @@ def head(r: Request) -> Iterator[Variant]:
     if kind is None:
         return
     tokens, width, vocab = r["tokens"], r["width"], r["vocab"]
-    raw, _ = stored(kind, data.weight)
-    _, rows = stored(kind, np.ascontiguousarray(data.weight[data.at]))
+    raw = stored_weight(kind, vocab, width)
+    rows = values(kind, raw[data.at])
     layouts: list[tuple[str, int | None]] = [("as stored", None), *repacked_buffers()]
     for layout, buffer in layouts:
         graph = Graph()
@@ -267,10 +289,12 @@ def head(r: Request) -> Iterator[Variant]:
         graph.ready(result)
         if layout.startswith("AMX") and not survives(graph):
             continue
-        graph()
-        error = data.error(graph.answer((tokens, vocab)), rows)
+
+        def check(_: Any, graph: Graph = graph) -> float:
+            return data.error(graph.answer((tokens, vocab)), rows)
+
         name = "ggml" if buffer is None else f"ggml {layout}"
-        yield Variant(graph, name, error, "" if buffer is None else "weight laid out anew", wide=bool(TARGET))
+        yield Variant(graph, name, check, "" if buffer is None else "weight laid out anew", wide=bool(TARGET))
 
 
 def start() -> tuple[str, Rows]:

@@ -99,14 +99,14 @@ def model(r: Request) -> Iterator[Variant]:
             llama.llama_memory_clear(net.memory, True)
             net.decode(whole)
 
-        prompt()
-        yield Variant(prompt, "llama.cpp", error_of(net, path, tokens), "error against transformers", wide)
+        def check(_: Any) -> float:
+            return error_of(net, path, tokens)
+
+        yield Variant(prompt, "llama.cpp", check, "error against transformers", wide)
         return
-    for row in range(rows):  # the context before the token, by rows that fit the batch
-        before = net.batch([net.ids(tokens - 1)], 0)
-        for i in range(tokens - 1):
-            before.seq_id[i][0] = row
-        net.decode(before)
+    net.decode(net.batch([net.ids(tokens - 1)], 0))  # the context before the token, of one row,
+    for row in range(1, rows):  # and the same of the others
+        llama.llama_memory_seq_cp(net.memory, 0, row, -1, -1)
     steps = [net.batch([[net.ids(tokens)[-1]]] * rows, tokens - 1 + i) for i in range(SPARE)]
     state = {"next": 0}
 

@@ -60,8 +60,7 @@ def head(r: Request) -> Iterator[Variant]:
             else:
                 sgemm(ROW_MAJOR, AS_IS, TRANSPOSED, tokens, vocab, width, 1, x, width, weight, width, 0, to, vocab)
 
-        run()
-        yield Variant(run, name, data.error(out))
+        yield Variant(run, name, lambda _: data.error(out))
 
 
 def start() -> tuple[str, Rows]:

@@ -18,6 +18,8 @@ from protocol import QUICK, TARGET, THREADS, Call, Request, Rows, Variant, serve
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 LONG_PROMPT = 4096
+QUICK_PRODUCTS = 2e11  # a context that takes more is a quarter of a minute
+SPARE = 64  # tokens generated before the cache is cut back
 MASK_BYTES = 1 << 30  # a bias tensor larger than this is made head by head
 sdpa = torch.nn.functional.scaled_dot_product_attention
 
@@ -36,9 +38,8 @@ def lookup(r: Request) -> Iterator[Variant]:
     def run() -> object:
         return torch.index_select(table, 0, ids, out=out)
 
-    run()
     note = "" if table.dtype == torch.float32 else f"writes {r['dtype']}"
-    yield Variant(run, "torch", data.error(wide(out), wide(table)), note)
+    yield Variant(run, "torch", lambda _: data.error(wide(out), wide(table)), note)
 
 
 def split(x: torch.Tensor, interleaved: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -63,9 +64,7 @@ def rotation(r: Request) -> Iterator[Variant]:
         b.mul_(cos).addcmul_(a, sin)
         a.mul_(cos).sub_(room)
 
-    in_place()
-    error = data.error(wide(x), stored)
-    yield Variant(in_place, "torch in place", error)
+    yield Variant(in_place, "torch in place", lambda _: data.error(wide(x), stored))
 
     if not data.interleaved:
         out = torch.empty_like(original)
@@ -75,7 +74,7 @@ def rotation(r: Request) -> Iterator[Variant]:
             torch.mul(original, full_cos, out=out)
             return out.addcmul_(torch.cat((-second, first), -1), full_sin)
 
-        yield Variant(rotate_half, "torch rotate_half", data.error(wide(rotate_half()), stored))
+        yield Variant(rotate_half, "torch rotate_half", lambda got: data.error(wide(got), stored))
     elif dtype == torch.float32:
         turns = torch.complex(cos, sin)
         z = torch.view_as_complex(original.clone().unflatten(-1, (-1, 2)))
@@ -83,8 +82,10 @@ def rotation(r: Request) -> Iterator[Variant]:
         def turn() -> torch.Tensor:
             return z.mul_(turns)
 
-        error = data.error(wide(torch.view_as_real(turn()).flatten(-2)), stored)
-        yield Variant(turn, "torch complex in place", error)
+        def check(got: torch.Tensor) -> float:
+            return data.error(wide(torch.view_as_real(got).flatten(-2)), stored)
+
+        yield Variant(turn, "torch complex in place", check)
     if not QUICK and r["tokens"] > 1:
         yield from compiled_rotation(data, original, cos, sin)
 
@@ -100,10 +101,14 @@ def compiled_rotation(
     torch._dynamo.reset()
     run = torch.compile(formula, dynamic=False)
     try:
-        got = run(original, cos, sin)
+        run(original, cos, sin)
     except Exception:  # no compiler here: torch's own reasons, and no row of a table
         return
-    yield Variant(lambda: run(original, cos, sin), "torch.compile", data.error(wide(got), wide(original)), "allocates")
+
+    def check(got: torch.Tensor) -> float:
+        return data.error(wide(got), wide(original))
+
+    yield Variant(lambda: run(original, cos, sin), "torch.compile", check, "allocates")
 
 
 def attention(r: Request) -> Iterator[Variant]:
@@ -119,8 +124,10 @@ def attention(r: Request) -> Iterator[Variant]:
     slopes = None if data.slopes is None else torch.from_numpy(data.slopes)
 
     def checked(call: Call, name: str, note: str) -> Variant:
-        got: Any = call()
-        return Variant(call, name, data.error(wide(got.reshape(heads, tokens, -1).transpose(0, 1)), *stored), note)
+        def check(got: torch.Tensor) -> float:
+            return data.error(wide(got.reshape(heads, tokens, -1).transpose(0, 1)), *stored)
+
+        return Variant(call, name, check, note)
 
     if tokens == 1:
         # the heads of a group are the queries of one: exact, and up to four times as fast as enable_gqa
@@ -136,15 +143,16 @@ def attention(r: Request) -> Iterator[Variant]:
         flex = None if QUICK or slots != tokens else flexible(q, k, v, slopes.float())
         if flex is not None:
             yield checked(flex, "torch flex_attention", f"{note}{', ' * bool(note)}compiled")
-            if tokens > LONG_PROMPT:
-                return  # twice as slow and slower below, and half a minute long
+        if tokens > LONG_PROMPT and (QUICK or flex is not None):
+            return  # what follows is twice as slow and slower, and half a minute long
         distance = (torch.arange(slots) - torch.arange(slots - tokens, slots)[:, None]).to(torch.float32)
         distance.masked_fill_(distance > 0, -math.inf)
         if heads * tokens * slots * q.element_size() <= MASK_BYTES:
             mask = (slopes.float()[:, None, None] * distance)[None].to(dtype)
             yield checked(lambda: sdpa(q, k, v, attn_mask=mask, enable_gqa=True), "torch, bias tensor", note)
         else:
-            yield checked(lambda: by_head(q, k, v, slopes, distance.to(dtype)), "torch, bias by head", note)
+            distance = distance.to(dtype)
+            yield checked(lambda: by_head(q, k, v, slopes, distance), "torch, bias by head", note)
 
 
 def flexible(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, slopes: torch.Tensor) -> Call | None:
@@ -195,13 +203,14 @@ def float_head(data: answers.Head, name: str) -> Iterator[Variant]:
     rows, stored = wide(weight[data.at]), wide(x)
     out, turned = torch.empty(len(data.x), len(data.weight), dtype=dtype), weight.T
     note = "" if name == "f32" else f"answers in {name}"
-    torch.matmul(x, turned, out=out)
-    error = data.error(wide(out), rows, stored)
-    yield Variant(lambda: torch.matmul(x, turned, out=out), "torch", error, note)
+
+    def check(got: torch.Tensor) -> float:
+        return data.error(wide(got), rows, stored)
+
+    yield Variant(lambda: torch.matmul(x, turned, out=out), "torch", check, note)
     run = packed(x, weight)
     if run is not None:
-        got: Any = run()
-        yield Variant(run, "torch packed", data.error(wide(got), rows, stored), f"{note}{', ' * bool(note)}allocates")
+        yield Variant(run, "torch packed", check, f"{note}{', ' * bool(note)}allocates")
 
 
 def packed(x: torch.Tensor, weight: torch.Tensor) -> Call | None:
@@ -231,7 +240,10 @@ def int8_head(data: answers.Head) -> Iterator[Variant]:
         def run(ready: Any = ready) -> Any:
             return torch.ops.quantized.linear_dynamic(x, ready)
 
-        yield Variant(run, f"torch int8 {engine}", data.error(run().numpy(), rows), "weights by row, allocates")
+        def check(got: torch.Tensor) -> float:
+            return data.error(got.numpy(), rows)
+
+        yield Variant(run, f"torch int8 {engine}", check, "weights by row, allocates")
 
 
 def int4_head(data: answers.Head) -> Iterator[Variant]:
@@ -247,8 +259,10 @@ def int4_head(data: answers.Head) -> Iterator[Variant]:
     def run() -> Any:
         return torch.ops.aten._weight_int4pack_mm_for_cpu(x, ready, group, both)
 
-    error = data.error(wide(run()), rows, wide(x))
-    yield Variant(run, "torch int4", error, "groups of 32, bf16 activations, allocates")
+    def check(got: torch.Tensor) -> float:
+        return data.error(wide(got), rows, wide(x))
+
+    yield Variant(run, "torch int4", check, "groups of 32, bf16 activations, allocates")
 
 
 @functools.lru_cache(maxsize=1)
@@ -274,14 +288,16 @@ def model(r: Request) -> Iterator[Variant]:
     if r["what"] == "prompt":
         yield Variant(lambda: net(ids, use_cache=True, logits_to_keep=1), "transformers")
         return
-    state: dict[str, Any] = {}
+    before = r["tokens"] - 1
+    if QUICK and before * net.num_parameters() > QUICK_PRODUCTS:
+        return
+    cache = net(ids[:1, :-1], use_cache=True, logits_to_keep=1).past_key_values
+    cache.batch_repeat_interleave(rows)  # all of them have the same context
 
     def token() -> object:
-        if state.get("left", 0) == 0:
-            state["cache"] = net(ids[:, :-1], use_cache=True).past_key_values
-            state["left"] = 65
-        state["left"] -= 1
-        return net(ids[:, -1:], past_key_values=state["cache"], use_cache=True)
+        if cache.get_seq_length() == before + SPARE:
+            cache.crop(-SPARE)
+        return net(ids[:, -1:], past_key_values=cache, use_cache=True)
 
     yield Variant(token, "transformers")
 
