@@ -170,8 +170,10 @@ double Result::percent() const noexcept {
 std::optional<bool> Result::goal_met() const noexcept {
   if (!locant || (goal.ratio == 0 && goal.percent == 0)) return std::nullopt;
   if (goal.percent > 0 && percent() < goal.percent) return false;
-  if (goal.ratio > 0 && best_peer() == nullptr) return std::nullopt;
-  return goal.ratio == 0 || ratio() >= goal.ratio;
+  if (goal.ratio == 0) return true;
+  const PeerResult* const peer = best_peer();
+  if (peer == nullptr || (compute && peer->wide)) return std::nullopt;
+  return ratio() >= goal.ratio;
 }
 
 bool wanted(const RowPlan& plan, const std::string& only) {

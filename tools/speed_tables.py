@@ -52,7 +52,7 @@ than 2 s gets one.
   copying (plain or with non-temporal stores, the better of both) or updating memory of the size of the row's data.
 - **Goals** are times the best peer, and percent of the limit. A row that misses its goal says so.
 - Under a forced target peers are held to it by their own switches; those that have none are marked *wider*, and are no
-  measure where arithmetic is the limit, unless nobody else does the row.
+  measure where arithmetic is the limit: where nobody else does the row, its ratio is shown and no goal is judged.
 - AMX, where a CPU has it, runs in two speeds: judge such rows by their ratio.
 
 `./dev bench --save FOLDER` writes its JSON after every row, and rows measured again take the place of those that are
