@@ -104,13 +104,16 @@ void take_turn(Contender& one, double seconds, double fastest) {
 struct LimitSeconds {
   double memory_or_compute = kInfinity;
   double arithmetic = 0;  // of what else it computes
+  double stores = 0;      // of what it writes
 
-  explicit LimitSeconds(const Row& row) : arithmetic(row.flop > 0 ? kInfinity : 0) {}
+  explicit LimitSeconds(const Row& row)
+      : arithmetic(row.flop > 0 ? kInfinity : 0), stores(row.written > 0 ? kInfinity : 0) {}
   void measure(const Row& row, const LimitRoom& room, ThreadPool& pool) {
     const double start = now_ns(2);
     do {
       memory_or_compute = std::min(memory_or_compute, seconds_at_limit(row.limit, row.amount, room, pool));
       if (row.flop > 0) arithmetic = std::min(arithmetic, seconds_at_limit(Limit::fma, row.flop, room, pool));
+      if (row.written > 0) stores = std::min(stores, seconds_at_limit(Limit::store, row.written, room, pool));
     } while (now_ns(2) - start < kLimitNs);
   }
 };
@@ -142,7 +145,8 @@ void take_turns(const Row& row, const Options& options, ThreadPool& pool, std::v
     result.limit_name = name_of(Limit::fma);
     result.compute = true;
   }
-  result.limit_ns = std::max(limit.memory_or_compute, limit.arithmetic) * kNs;
+  if (limit.stores > limit.memory_or_compute) result.limit_name = name_of(Limit::store);
+  result.limit_ns = std::max({limit.memory_or_compute, limit.arithmetic, limit.stores}) * kNs;
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ struct Row {
   Limit limit = Limit::fma;
   double amount = 0;             ///< operations or bytes of one call, by the limit's kind; 0 = no limit
   double flop = 0;               ///< f32 operations beside bytes: the slower of both limits counts
+  double written = 0;            ///< bytes of them that are written, where that may be what takes the time
   std::int64_t working_set = 0;  ///< bytes the limit is measured on
   std::function<void()> run;
   std::function<double()> error;

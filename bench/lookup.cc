@@ -134,6 +134,7 @@ Row row_of(ThreadPool& pool, const Kind& kind) {
           .dtype = std::string(peer_dtype(kind.type)),
           .limit = Limit::copy,
           .amount = static_cast<double>(moved),
+          .written = static_cast<double>(data->out.bytes()),
           .working_set = 2 * static_cast<std::int64_t>(data->out.bytes()),
           .run = [data, call, &pool] { embed(call, pool); },
           .error = [data] { return error_of(*data); },

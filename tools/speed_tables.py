@@ -49,7 +49,8 @@ than 2 s gets one.
   where the interface takes one. A peer's own answer is held to f64 too (of whole models: to transformers in f32): its
   error, over the largest value, stands beside its time where it is above 0.1 %.
 - **The limit** is what the machine does in the same seconds: multiply-adds or dot products from registers, or reading,
-  copying (plain or with non-temporal stores, the better of both) or updating memory of the size of the row's data.
+  copying or writing (plain or with non-temporal stores, the better of both) or updating memory of the size of the row's
+  data.
 - **Goals** are times the best peer, and percent of the limit. A row that misses its goal says so.
 - Under a forced target peers are held to it by their own switches; those that have none are marked *wider*, and are no
   measure where arithmetic is the limit: where nobody else does the row, its ratio is shown and no goal is judged.
@@ -216,10 +217,39 @@ def section(files: list[Run]) -> list[str]:
     judged = [row for rows in runs.values() for row in rows if row["goal_met"] is not None]
     if judged:
         lines.append(f"\n{sum(row['goal_met'] for row in judged)} of {len(judged)} goals met.")
+    lines += two_threads(runs)
     for run in files:
         for count, limits in run["limits"].items():
             lines += [f"\n<details><summary>Limits and every peer, {count} thread{'s' * (count != '1')}</summary>\n"]
             lines += [*limits_text(limits), "", *every_peer(runs[int(count)]), "\n</details>"]
+    return lines
+
+
+DOUBLES = 1.8  # what two threads are due where the limit gives it
+
+
+def two_threads(runs: dict[int, list[Row]]) -> list[str]:
+    """Where the limit doubles with the threads, what Locant makes of it; those that make less by name."""
+    if not {1, 2} <= set(runs):
+        return []
+    one = {key_of(row): row for row in runs[1]}
+    found = []
+    for row in runs[2]:
+        before = one.get(key_of(row))
+        if before and all((row["ns"], row["limit_ns"], before["ns"], before["limit_ns"])):
+            limits = before["limit_ns"] / row["limit_ns"]
+            if limits >= DOUBLES:
+                found.append((key_of(row), before["ns"] / row["ns"], limits))
+    short = [(key, times, limits) for key, times, limits in found if times < DOUBLES]
+    fast = len(found) - len(short)
+    lines = [
+        f"\nTwo threads: of the {len(found)} rows whose limit is {DOUBLES} times as high or more, {fast} "
+        f"are {DOUBLES} times as fast or more" + ("; the others:\n" if short else ".")
+    ]
+    if short:
+        lines += [line(["", "operation", "shape", "type", "times as fast", "limit"]), line(["---"] * 6)]
+        for key, times, limits in sorted(short):
+            lines.append(line([str(key[0] or ""), *key[1:], f"{times:.2f}", f"{limits:.2f}"]))
     return lines
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of blocks straight from their bytes to vectors of f32, 16 at a time, with nothing in memory between:
-// a nibble picks one of its group's 16 values, which stand in one register; bytes are widened. The values
-// are those of value_of(), bit for bit. AVX3 alone has registers of 16 lanes.
+// Values of blocks straight from their bytes to vectors of f32, with nothing in memory between: bytes are
+// widened, and a nibble picks one of its group's 16 values, which stand in one register of AVX3; elsewhere it
+// is multiplied. The values are those of value_of(), bit for bit: scale * q is exact.
 #if defined(LOCANT_KERNELS_DIRECT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LOCANT_KERNELS_DIRECT_INL_H_
 #undef LOCANT_KERNELS_DIRECT_INL_H_
@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace locant::kernels::HWY_NAMESPACE {
 
-#if HWY_TARGET == HWY_AVX3
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
 
 struct Whole0To15 {
   static constexpr float kTable[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -27,25 +27,74 @@ struct UnevenFloats {
                                        1,    13,   25,  38,  53,  69,  89,  113};
 };
 
-HWY_INLINE __m512i wide_bytes(const std::uint8_t* bytes) {
-  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+using WideBytes = hn::RebindToSigned<F>;
+using VWide = hn::Vec<WideBytes>;
+HWY_INLINE VWide wide_bytes(const std::uint8_t* bytes) {
+  return hn::PromoteTo(WideBytes(), hn::LoadU(hn::Rebind<std::uint8_t, F>(), bytes));
 }
-// The lower four bits of each lane pick.
-HWY_INLINE V pick(V values, __m512i lanes) {
-  return V{_mm512_permutexvar_ps(lanes, values.raw)};
-}
-template <class Levels, bool Minus>
-HWY_INLINE V values_of_group(const float* scale, [[maybe_unused]] const float* minus) {
-  const F d;
-  const V levels = hn::LoadU(d, Levels::kTable);
-  if constexpr (Minus) {
-    return hn::MulSub(levels, hn::Set(d, *scale), hn::Set(d, *minus));
-  } else {
-    return hn::Mul(levels, hn::Set(d, *scale));
-  }
+HWY_INLINE VWide set_wide(std::int32_t value) {
+  return hn::Set(WideBytes(), value);
 }
 
-// A step of a row: use(i, V) for the i-th 16 values; scales and minuses at the step's first group.
+// The values of a group for the nibbles of widened bytes.
+template <class Levels, bool Minus>
+class GroupValues {
+ public:
+  HWY_INLINE GroupValues(const float* scale, [[maybe_unused]] const float* minus) {
+    const F d;
+#if HWY_TARGET == HWY_AVX3
+    const V levels = hn::LoadU(d, Levels::kTable);
+    if constexpr (Minus) {
+      table_ = hn::MulSub(levels, hn::Set(d, *scale), hn::Set(d, *minus));
+    } else {
+      table_ = hn::Mul(levels, hn::Set(d, *scale));
+    }
+#else
+    static_assert(Levels::kTable[15] - Levels::kTable[0] == 15 && !(Minus && Levels::kTable[0] != 0));
+    scale_ = hn::Set(d, *scale);
+    minus_ = Minus ? hn::Set(d, *minus) : hn::Set(d, -Levels::kTable[0] * *scale);
+#endif
+  }
+#if HWY_TARGET == HWY_AVX3
+  // The lower four bits of each lane pick.
+  [[nodiscard]] HWY_INLINE V low(VWide bytes) const {
+    return V{_mm512_permutexvar_ps(bytes.raw, table_.raw)};
+  }
+  [[nodiscard]] HWY_INLINE V high(VWide bytes) const {
+    return low(hn::ShiftRight<4>(bytes));
+  }
+
+ private:
+  V table_;
+#else
+  [[nodiscard]] HWY_INLINE V low(VWide bytes) const {
+    return of(hn::And(bytes, set_wide(15)));
+  }
+  [[nodiscard]] HWY_INLINE V high(VWide bytes) const {
+    return of(hn::ShiftRight<4>(bytes));
+  }
+
+ private:
+  [[nodiscard]] HWY_INLINE V of(VWide whole) const {
+    return hn::MulSub(hn::ConvertTo(F(), whole), scale_, minus_);
+  }
+  V scale_, minus_;
+#endif
+};
+// `Bytes` bytes of nibbles: the low halves are the first values, the high ones those behind.
+template <std::size_t Bytes, class Low, class High, class Use>
+HWY_INLINE void each_nibble(const std::uint8_t* bytes, const Low& low, const High& high, Use use) {
+  constexpr std::size_t kVectors = Bytes / kLanes;
+  VWide both[kVectors];
+  for (std::size_t i = 0; i < kVectors; ++i) {
+    both[i] = wide_bytes(bytes + i * kLanes);
+    use(i, low.low(both[i]));
+  }
+  for (std::size_t i = 0; i < kVectors; ++i) use(kVectors + i, high.high(both[i]));
+}
+
+// A step of a row: use(i, V) for the i-th vector of values, in order; scales and minuses at the step's first
+// group.
 template <class Small, class Levels>
 struct DirectNibbles {
   static constexpr std::size_t kStep = 32;
@@ -56,10 +105,8 @@ struct DirectNibbles {
   template <class Use>
   static HWY_INLINE void values(const std::uint8_t* row, std::size_t step, const float* scale,
                                 const float* minus, Use use) {
-    const V all = values_of_group<Levels, Small::kLeast>(scale, minus);
-    const __m512i both = wide_bytes(row + Small::kBytes * step + (Small::kLeast ? 4 : 2));
-    use(0, pick(all, both));
-    use(1, pick(all, _mm512_srli_epi32(both, 4)));
+    const GroupValues<Levels, Small::kLeast> all(scale, minus);
+    each_nibble<16>(row + Small::kBytes * step + (Small::kLeast ? 4 : 2), all, all, use);
   }
 };
 struct DirectQ80 {
@@ -73,8 +120,8 @@ struct DirectQ80 {
                                 const float* /*minus*/, Use use) {
     const auto* q = reinterpret_cast<const std::int8_t*>(row + SmallQ80::kBytes * step + 2);
     const V by = hn::Set(F(), *scale);
-    use(0, value_of<Groups<32, false>>(q, by, by));
-    use(1, value_of<Groups<32, false>>(q + 16, by, by));
+    for (std::size_t i = 0; i < kStep / kLanes; ++i)
+      use(i, value_of<Groups<32, false>>(q + i * kLanes, by, by));
   }
 };
 struct DirectQ4K {
@@ -86,18 +133,12 @@ struct DirectQ4K {
   template <class Use>
   static HWY_INLINE void values(const std::uint8_t* row, std::size_t step, const float* scale,
                                 const float* minus, Use use) {
-    const std::uint8_t* bytes = row + 144 * (step / 4) + 16 + 32 * (step % 4);
-    const __m512i first = wide_bytes(bytes);
-    const __m512i second = wide_bytes(bytes + 16);
-    const V low = values_of_group<Whole0To15, true>(scale, minus);
-    use(0, pick(low, first));
-    use(1, pick(low, second));
-    const V high = values_of_group<Whole0To15, true>(scale + 1, minus + 1);
-    use(2, pick(high, _mm512_srli_epi32(first, 4)));
-    use(3, pick(high, _mm512_srli_epi32(second, 4)));
+    const GroupValues<Whole0To15, true> low(scale, minus);
+    const GroupValues<Whole0To15, true> high(scale + 1, minus + 1);
+    each_nibble<32>(row + 144 * (step / 4) + 16 + 32 * (step % 4), low, high, use);
   }
 };
-
+#if HWY_TARGET == HWY_AVX3
 struct DirectQ5K {
   static constexpr std::size_t kStep = 64;
   static constexpr std::size_t kGroups = 2;
@@ -108,57 +149,65 @@ struct DirectQ5K {
   static HWY_INLINE void values(const std::uint8_t* row, std::size_t step, const float* scale,
                                 const float* minus, Use use) {
     const F d;
+    constexpr std::size_t kVectors = 32 / kLanes;
     const std::uint8_t* block = row + 176 * (step / 4);
     const std::uint8_t* bytes = block + 48 + 32 * (step % 4);
-    const __m512i four = _mm512_set1_epi32(15);
-    const __m512i first = wide_bytes(bytes);
-    const __m512i second = wide_bytes(bytes + 16);
-    const auto value = [&](std::size_t i, __m512i low, std::size_t group) HWY_ATTR {
-      const __m512i bit = _mm512_set1_epi32(1 << (2 * (step % 4) + group));
-      const __mmask16 fifth = _mm512_test_epi32_mask(wide_bytes(block + 16 + i % 2 * 16), bit);
-      const __m512i whole = _mm512_mask_add_epi32(low, fifth, low, _mm512_set1_epi32(16));
-      use(i, hn::MulSub(V{_mm512_cvtepi32_ps(whole)}, hn::Set(d, scale[group]), hn::Set(d, minus[group])));
-    };
-    value(0, _mm512_and_si512(first, four), 0);
-    value(1, _mm512_and_si512(second, four), 0);
-    value(2, _mm512_srli_epi32(first, 4), 1);
-    value(3, _mm512_srli_epi32(second, 4), 1);
+    for (std::size_t group = 0; group < 2; ++group) {
+      const VWide bit = set_wide(1 << (2 * (step % 4) + group));
+      const V by = hn::Set(d, scale[group]);
+      const V less = hn::Set(d, minus[group]);
+      for (std::size_t i = 0; i < kVectors; ++i) {
+        const VWide both = wide_bytes(bytes + i * kLanes);
+        const VWide four = group == 0 ? hn::And(both, set_wide(15)) : hn::ShiftRight<4>(both);
+        const auto fifth = hn::TestBit(wide_bytes(block + 16 + i * kLanes), bit);
+        const VWide whole = hn::IfThenElse(fifth, hn::Or(four, set_wide(16)), four);
+        use(group * kVectors + i, hn::MulSub(hn::ConvertTo(d, whole), by, less));
+      }
+    }
   }
 };
+// Of a half of 128 values: quarter i of 32 has its lower four bits in the low halves of 64 bytes, then in the
+// high ones, and its upper two in bits 2i and 2i + 1 of 32 bytes.
 struct DirectQ6K {
   static constexpr std::size_t kStep = 128;
   static constexpr std::size_t kGroups = 8;
   static HWY_INLINE void scales(const std::uint8_t* row, std::size_t count, Span& to) {
     for (std::size_t b = 0; b < count / 256; ++b) scales_of_q6_k(row + 210 * b, b, to);
   }
+  template <std::size_t Quarter, class Use>
+  static HWY_INLINE void quarter(const VWide* low, const VWide* high, const float* scale, Use use) {
+    const F d;
+    constexpr std::size_t kVectors = 32 / kLanes;
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      const VWide both = low[Quarter % 2 * kVectors + i];
+      const VWide four = Quarter < 2 ? hn::And(both, set_wide(15)) : hn::ShiftRight<4>(both);
+      VWide upper = high[i];
+      if constexpr (Quarter == 3) {
+        upper = hn::ShiftRight<2>(upper);
+      } else {
+        upper = hn::ShiftLeft<4 - 2 * static_cast<int>(Quarter)>(upper);
+      }
+      const VWide whole = hn::Or(four, hn::And(upper, set_wide(0x30)));
+      use(Quarter * kVectors + i, hn::Mul(hn::ConvertTo(d, hn::Sub(whole, set_wide(32))),
+                                          hn::Set(d, scale[Quarter * 2 + i * kLanes / 16])));
+    }
+  }
   template <class Use>
   static HWY_INLINE void values(const std::uint8_t* row, std::size_t step, const float* scale,
                                 const float* /*minus*/, Use use) {
-    const F d;
     const std::uint8_t* block = row + 210 * (step / 2);
-    const std::uint8_t* bytes = block + 64 * (step % 2);
-    const __m512i four = _mm512_set1_epi32(15);
-    const __m512i there = _mm512_set1_epi32(0x30);
-    // The upper two bits of quarter i / 2 stand from bit i / 2 * 2 on.
-    const __m512i high[2] = {wide_bytes(block + 128 + 32 * (step % 2)),
-                             wide_bytes(block + 144 + 32 * (step % 2))};
-    const auto value = [&](std::size_t i, __m512i low, __m512i upper) HWY_ATTR {
-      const __m512i whole = _mm512_or_si512(low, _mm512_and_si512(upper, there));
-      const __m512i signed_whole = _mm512_sub_epi32(whole, _mm512_set1_epi32(32));
-      use(i, hn::Mul(V{_mm512_cvtepi32_ps(signed_whole)}, hn::Set(d, scale[i])));
-    };
-    const __m512i low[4] = {wide_bytes(bytes), wide_bytes(bytes + 16), wide_bytes(bytes + 32),
-                            wide_bytes(bytes + 48)};
-    value(0, _mm512_and_si512(low[0], four), _mm512_slli_epi32(high[0], 4));
-    value(1, _mm512_and_si512(low[1], four), _mm512_slli_epi32(high[1], 4));
-    value(2, _mm512_and_si512(low[2], four), _mm512_slli_epi32(high[0], 2));
-    value(3, _mm512_and_si512(low[3], four), _mm512_slli_epi32(high[1], 2));
-    value(4, _mm512_srli_epi32(low[0], 4), high[0]);
-    value(5, _mm512_srli_epi32(low[1], 4), high[1]);
-    value(6, _mm512_srli_epi32(low[2], 4), _mm512_srli_epi32(high[0], 2));
-    value(7, _mm512_srli_epi32(low[3], 4), _mm512_srli_epi32(high[1], 2));
+    VWide low[64 / kLanes];
+    VWide high[32 / kLanes];
+    for (std::size_t i = 0; i < 64 / kLanes; ++i) low[i] = wide_bytes(block + 64 * (step % 2) + i * kLanes);
+    for (std::size_t i = 0; i < 32 / kLanes; ++i)
+      high[i] = wide_bytes(block + 128 + 32 * (step % 2) + i * kLanes);
+    quarter<0>(low, high, scale, use);
+    quarter<1>(low, high, scale, use);
+    quarter<2>(low, high, scale, use);
+    quarter<3>(low, high, scale, use);
   }
 };
+#endif
 
 // body(Direct...()) for types that have one; false: this one has none.
 template <class Body>
@@ -170,14 +219,15 @@ HWY_INLINE bool with_direct(GgmlType type, Body body) {
     case GgmlType::q4_1:
       body(DirectNibbles<SmallQ41, Whole0To15>());
       return true;
-    case GgmlType::iq4_nl:
-      body(DirectNibbles<SmallIq4Nl, UnevenFloats>());
-      return true;
     case GgmlType::q8_0:
       body(DirectQ80());
       return true;
     case GgmlType::q4_k:
       body(DirectQ4K());
+      return true;
+#if HWY_TARGET == HWY_AVX3  // unpacking is faster elsewhere
+    case GgmlType::iq4_nl:
+      body(DirectNibbles<SmallIq4Nl, UnevenFloats>());
       return true;
     case GgmlType::q5_k:
       body(DirectQ5K());
@@ -185,6 +235,7 @@ HWY_INLINE bool with_direct(GgmlType type, Body body) {
     case GgmlType::q6_k:
       body(DirectQ6K());
       return true;
+#endif
     default:
       return false;
   }
@@ -203,26 +254,23 @@ HWY_INLINE void each_direct_value(const std::uint8_t* row, std::size_t count, Sp
 
 inline constexpr int kDirectRows = 8;
 
-// sums[i] = sum_k x[k] w_i[k] of eight rows, in the order of dot_spans().
+// sums[i] = sum_k x[k] w_i[k] of some rows, in the order of dot_spans().
 template <class Direct>
 HWY_INLINE void dot_rows(const float* x, const std::uint8_t* const* rows, std::size_t count,
                          const Span* spans, Ahead& ahead, float* sums) {
   const F d;
-  constexpr std::size_t kVectors = Direct::kStep / kLanes;
   V acc[kDirectRows];
   for (V& sum : acc) sum = hn::Zero(d);
   for (std::size_t step = 0; step < count / Direct::kStep; ++step, x += Direct::kStep) {
     const std::size_t g = step * Direct::kGroups;
     ahead.ask();
-    V xs[kVectors];
-    for (std::size_t i = 0; i < kVectors; ++i) xs[i] = hn::LoadU(d, x + i * kLanes);
     for (int n = 0; n < kDirectRows; ++n) {
       Direct::values(rows[n], step, spans[n].scale + g, spans[n].minus + g,
-                     [&](std::size_t i, V values) HWY_ATTR { acc[n] = hn::MulAdd(xs[i], values, acc[n]); });
+                     [&](std::size_t i, V values)
+                         HWY_ATTR { acc[n] = hn::MulAdd(hn::LoadU(d, x + i * kLanes), values, acc[n]); });
     }
   }
-  sum4(acc[0], acc[1], acc[2], acc[3], sums);
-  sum4(acc[4], acc[5], acc[6], acc[7], sums + 4);
+  for (int n = 0; n < kDirectRows; n += 4) sum4(acc[n], acc[n + 1], acc[n + 2], acc[n + 3], sums + n);
 }
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // out[t][n] = scale * sum_k x[t][k] weight[n][k] + bias[n], from row-major weights as they are stored. One
-// token: eight rows stream together, in the order of dense-inl.h, which has everything else.
+// token: four rows stream together, in the order of dense-inl.h, which has everything else.
 #include "kernels/project.h"
 
 #include "kernels/targets-inl.h"

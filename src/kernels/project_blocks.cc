@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with a weight of blocks in f32. One token: four rows are unpacked to whole numbers and multiplied
-// on the way, or eight straight from their bytes (direct-inl.h). More: four rows become f32 in a panel that
+// on the way, or more straight from their bytes (direct-inl.h). More: four rows become f32 in a panel that
 // stays in the first-level cache. The sums are those of project() on the dequantized weight, in the same
 // order.
 #include "kernels/project.h"
@@ -77,7 +77,7 @@ HWY_INLINE void more_tokens(const ProjectBlock& b) {
       for (int i = 0; i < 4; ++i) {
         float* const to = panel + i * kColumns;
         const auto keep = [&](std::size_t at, V values) HWY_ATTR { hn::Store(values, d, to + at); };
-#if HWY_TARGET == HWY_AVX3
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
         if (with_direct(b.type, [&](auto direct) HWY_ATTR {
               each_direct_value<decltype(direct)>(rows.at[i], index(count), span, keep);
             }))
@@ -93,7 +93,7 @@ HWY_INLINE void more_tokens(const ProjectBlock& b) {
   }
 }
 
-#if HWY_TARGET == HWY_AVX3
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
 template <class Direct>
 HWY_INLINE void one_direct_token(const ProjectBlock& b) {
   const BlockBytes all(b);
@@ -116,7 +116,7 @@ HWY_INLINE void one_direct_token(const ProjectBlock& b) {
 #endif
 
 void ProjectBlocks(const ProjectBlock& b) {
-#if HWY_TARGET == HWY_AVX3
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
   if (b.tokens == 1 &&
       with_direct(b.type, [&](auto direct) HWY_ATTR { one_direct_token<decltype(direct)>(b); }))
     return;

@@ -7,9 +7,9 @@
 //                 lanes = rows                            A row stands in each 32-bit lane: 16 bytes of as
 //              +-----------------+                        many rows as there are lanes are turned round, four
 //     word 0   | w0 w1 ...   w15 |  x 4 bytes of x,       words at a time, then split into nibbles.
-//     word 1   |                 |    the same in           One token: the words are multiplied on the way.
-//     ...      |      group      |    every lane            More: they stay in a panel in the first cache,
-//     word 7   |                 |                        and tiles of 4 tokens x panels pass over it.
+//     word 1   |                 |    the same in           They stay in a panel in the first cache, and tiles
+//     ...      |      group      |    every lane            of 4 tokens x panels pass over it. One token: bytes
+//     word 7   |                 |                        are multiplied as they lie, and sums are turned.
 //              +-----------------+
 //              x factor x scales -> f32 sums
 #if defined(LOCANT_KERNELS_PROJECT_INT8_INL_H_) == defined(HWY_TARGET_TOGGLE)
