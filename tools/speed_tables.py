@@ -65,6 +65,24 @@ slower by more than 10 % and more than either run's spread, both as they are and
 fail a build: `./dev test` compares instruction counts of fixed kernels instead (`./dev bench --counts`, valgrind).
 """
 
+BOUNDS = """
+## What bounds the rows that miss
+
+- **Lookup** writes f32: the machine's stores are the limit of most rows, and two threads store no faster than one.
+  Short rows of a large table wait for memory and its page tables.
+- **Tables of cos and sin** have the bits of the C library: f64 arithmetic, about 70 instructions for 8 pairs.
+- **Rotation of 16-bit values** that lie in a cache: the limit counts bytes; widening and rounding take the time.
+- **Decode attention**: sums over lanes, conversions and softmax come on top of the multiply-adds of four heads a key.
+- **One row of blocks**: weights in the third-level cache come in half the time that taking them apart takes; from the
+  second-level cache the product takes 95 % as long. Weights that no cache holds come from memory at its rate.
+- **Q8_0 beside int8 of torch**: its weights have one scale a row, Q8_0 one for 32 columns, whose sums are scaled in
+  f32. On a CPU with 32 MiB of cache its 32 MiB fit, the 34 MiB of Q8_0 do not.
+- **Many rows**: weights are used as they are stored. Peers that are ahead lay them out anew beforehand, or round
+  activations (bf16 of torch beside f32 activations here).
+- **A prompt in f32** of SmolLM2 runs at nine tenths of the machine's multiply-adds, so three times transformers would
+  be above its limit.
+"""
+
 GROWTH = """
 ## Costs that grow
 
@@ -296,6 +314,7 @@ def page(root: Path) -> str:
     # the widest instructions first
     for _, files in sorted(groups.items(), key=lambda group: (group[0][0], group[1][0]["machine"]["forced"])):
         text += "\n".join(section(files)) + "\n"
+    text += BOUNDS
     for run in found:
         if run["command"] == "growth":
             text += growth_section(run)
