@@ -109,11 +109,17 @@ struct LimitSeconds {
   explicit LimitSeconds(const Row& row)
       : arithmetic(row.flop > 0 ? kInfinity : 0), stores(row.written > 0 ? kInfinity : 0) {}
   void measure(const Row& row, const LimitRoom& room, ThreadPool& pool) {
+    take(memory_or_compute, row.limit, row.amount, room, pool);
+    if (row.flop > 0) take(arithmetic, Limit::fma, row.flop, room, pool);
+    if (row.written > 0) take(stores, Limit::store, row.written, room, pool);
+  }
+
+ private:
+  // One after the other: a copy between stores would find other caches than a copy after copies.
+  static void take(double& best, Limit limit, double amount, const LimitRoom& room, ThreadPool& pool) {
     const double start = now_ns(2);
     do {
-      memory_or_compute = std::min(memory_or_compute, seconds_at_limit(row.limit, row.amount, room, pool));
-      if (row.flop > 0) arithmetic = std::min(arithmetic, seconds_at_limit(Limit::fma, row.flop, room, pool));
-      if (row.written > 0) stores = std::min(stores, seconds_at_limit(Limit::store, row.written, room, pool));
+      best = std::min(best, seconds_at_limit(limit, amount, room, pool));
     } while (now_ns(2) - start < kLimitNs);
   }
 };

@@ -189,7 +189,6 @@ HWY_INLINE void put_words(VWords16 words, BFloat16* p) {
 // Pairs [i, i + N lanes): a word is a pair.
 template <int N, Stores kStores>
 HWY_INLINE void neighbours_tile_words(const RotateToken<BFloat16, BFloat16>& t, std::int64_t i) {
-  const F d;
   V c[N];
   V s[N];
   take_turns(t, i, c, s);

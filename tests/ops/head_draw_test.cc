@@ -6,32 +6,23 @@
 #include <string>
 
 #include "budgets.h"
-#include "kernels/block_rows.h"
 #include "locant/head.h"
+#include "ops/head_problem.h"
 
 namespace locant {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-struct Drawing {
-  std::int64_t tokens, vocab, width;
+struct Drawing : testing::HeadProblem {
   float temperature = 1;
   float softcap = 0;
-  std::vector<float> x, values, bias;
   std::vector<double> draws;
 
   Drawing(std::int64_t tokens_, std::int64_t vocab_, std::int64_t width_)
-      : tokens(tokens_),
-        vocab(vocab_),
-        width(width_),
-        x(static_cast<std::size_t>(tokens * width)),
-        values(static_cast<std::size_t>(vocab * width)),
-        bias(static_cast<std::size_t>(vocab)) {
-    testing::Random random(static_cast<std::uint64_t>(3 * tokens + vocab));
-    for (auto* all : {&x, &values, &bias}) {
-      for (float& value : *all) value = random.next();
-    }
+      : HeadProblem(tokens_, vocab_, width_,
+                    testing::Random(static_cast<std::uint64_t>(3 * tokens_ + vocab_))) {
+    testing::Random random(static_cast<std::uint64_t>(vocab));
     for (std::int64_t t = 0; t < tokens; ++t)
       draws.push_back(static_cast<double>(random.below(1 << 20)) / (1 << 20));
     draws.front() = 0;
@@ -39,7 +30,7 @@ struct Drawing {
   }
   [[nodiscard]] HeadCall call() const {
     return {.x = {x.data(), {tokens, width}},
-            .weight = matrix(View<const float, 2>(values.data(), {vocab, width})),
+            .weight = table(),
             .bias = {bias.data(), {vocab}},
             .softcap = softcap,
             .draws = {draws.data(), {tokens}},

@@ -9,32 +9,21 @@
 #include <string>
 
 #include "budgets.h"
-#include "kernels/block_rows.h"
-#include "locant/ops.h"
+#include "ops/head_problem.h"
 
 namespace locant {
 namespace {
 
-struct Problem {
-  std::int64_t tokens, vocab, width;
-  std::vector<float> x, values, bias;
+struct Problem : testing::HeadProblem {
   std::vector<std::uint8_t> stored;
   std::vector<std::int64_t> targets;
   Matrix weight;
 
   Problem(std::int64_t tokens_, std::int64_t vocab_, std::int64_t width_)
-      : tokens(tokens_),
-        vocab(vocab_),
-        width(width_),
-        x(static_cast<std::size_t>(tokens * width)),
-        values(static_cast<std::size_t>(vocab * width)),
-        bias(static_cast<std::size_t>(vocab)) {
-    testing::Random random(static_cast<std::uint64_t>(tokens + vocab));
-    for (auto* all : {&x, &values, &bias}) {
-      for (float& value : *all) value = random.next();
-    }
+      : HeadProblem(tokens_, vocab_, width_, testing::Random(static_cast<std::uint64_t>(tokens_ + vocab_))),
+        weight(table()) {
+    testing::Random random(static_cast<std::uint64_t>(vocab));
     for (std::int64_t t = 0; t < tokens; ++t) targets.push_back(t == 0 ? vocab - 1 : random.below(vocab));
-    weight = matrix(View<const float, 2>(values.data(), {vocab, width}));
   }
   void keep_as_bf16() {
     stored.resize(values.size() * 2);
