@@ -175,12 +175,13 @@ TEST(AttendMasks, ASinkIsAKeyWithoutAValue) {
 
 TEST(AttendMasks, ScoresHoldEveryBiasAndHideWhatIsUnseen) {
   for (const Sees sees : {Sees::past, Sees::window, Sees::chunk, Sees::all, Sees::around}) {
-    for (const auto& [tokens, first] : {std::pair{1, 200}, {30, 90}, {2, 4200}}) {
+    for (const std::pair<int, int>& size_and_first : {std::pair{1, 200}, {30, 90}, {2, 4200}}) {
+      const int tokens = size_and_first.first;  // no binding: lambdas of clang 14 cannot hold one
       Problem p({.tokens = tokens,
                  .heads = 4,
                  .kv_heads = 2,
                  .width = 24,
-                 .first_slot = first,
+                 .first_slot = size_and_first.second,
                  .alibi = true,
                  .sees = sees,
                  .window = sees == Sees::past || sees == Sees::all ? 0 : 50,
