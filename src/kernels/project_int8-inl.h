@@ -6,10 +6,10 @@
 //
 //                 lanes = rows                            A row stands in each 32-bit lane: 16 bytes of as
 //              +-----------------+                        many rows as there are lanes are turned round, four
-//     word 0   | w0 w1 ...   w15 |  x 4 bytes of x,       words at a time, then split into nibbles.
-//     word 1   |                 |    the same in           They stay in a panel in the first cache, and tiles
-//     ...      |      group      |    every lane            of 4 tokens x panels pass over it. One token: bytes
-//     word 7   |                 |                        are multiplied as they lie, and sums are turned.
+//     word 0   | w0 w1 ...   w15 |  x 4 bytes of x,       words at a time, then split into nibbles. They stay
+//     word 1   |                 |    the same in         in a panel in the first cache, and tiles of 4
+//     ...      |      group      |    every lane          tokens x panels pass over it. One token: bytes are
+//     word 7   |                 |                        multiplied as they lie, and sums are turned round.
 //              +-----------------+
 //              x factor x scales -> f32 sums
 #if defined(LOCANT_KERNELS_PROJECT_INT8_INL_H_) == defined(HWY_TARGET_TOGGLE)
