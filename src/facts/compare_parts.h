@@ -89,9 +89,9 @@ enum class AnglesBy : std::uint8_t { frequencies, tables };
 [[nodiscard]] GapsAt rotation_gaps(Tabled<Rotation> a, Tabled<Rotation> b, std::vector<std::int64_t> pairs,
                                    AnglesBy angles);
 /// Of the last query over some keys, relative to the score of its own.
-[[nodiscard]] GapsAt slope_gaps(Tabled<Bias> a, Tabled<Bias> b);
+[[nodiscard]] GapsAt slope_gaps(const Tabled<Bias>& a, const Tabled<Bias>& b);
 [[nodiscard]] GapsAt factor_gaps(const QueryScale& a, const QueryScale& b);
-[[nodiscard]] GapsAt row_gaps(Tabled<PositionEmbedding> a, Tabled<PositionEmbedding> b);
+[[nodiscard]] GapsAt row_gaps(const Tabled<PositionEmbedding>& a, const Tabled<PositionEmbedding>& b);
 
 /// Fills in how far a rule's tables are apart and from where on.
 void measure(const SideReading& a, const SideReading& b, const Extents& extents, RuleDifference& rule);

@@ -107,7 +107,7 @@ GapsAt rotation_gaps(Tabled<Rotation> a, Tabled<Rotation> b, std::vector<std::in
   };
 }
 
-GapsAt slope_gaps(Tabled<Bias> a, Tabled<Bias> b) {
+GapsAt slope_gaps(const Tabled<Bias>& a, const Tabled<Bias>& b) {
   const std::int64_t heads = a.part.heads;
   return [=](std::int64_t first, std::int64_t step, std::span<Gap> gaps) {
     for (std::size_t t = 0; t < gaps.size(); ++t) {
@@ -148,7 +148,7 @@ GapsAt factor_gaps(const QueryScale& a, const QueryScale& b) {
   };
 }
 
-GapsAt row_gaps(Tabled<PositionEmbedding> a, Tabled<PositionEmbedding> b) {
+GapsAt row_gaps(const Tabled<PositionEmbedding>& a, const Tabled<PositionEmbedding>& b) {
   const std::int64_t width = a.part.width;
   const double magnitude = std::max(std::abs(a.part.scale), std::abs(b.part.scale));
   return [=](std::int64_t first, std::int64_t step, std::span<Gap> gaps) {

@@ -152,12 +152,12 @@ struct KeepWords {
     std::uint32_t (*q)[kLanes];
     template <int Part>
     HWY_INLINE void add(const VBytes* words) {
-      for (std::size_t j = 0; j < 4; ++j) put(words[j], q[4 * Part + j]);
+      for (std::size_t j = 0; j < 4; ++j) put(words[j], q[std::size_t{4} * Part + j]);
     }
   };
   template <int Parts>
   HWY_INLINE Group begin(std::size_t g) const {
-    return {panel.q + 4 * Parts * g};
+    return {panel.q + std::size_t{4} * Parts * g};
   }
   HWY_INLINE void end(std::size_t /*g*/, const Group& /*group*/) const {}
 };

@@ -32,6 +32,7 @@ double mean_of(const std::vector<double>& values, const std::vector<std::size_t>
 
 std::vector<double> picked(const std::vector<double>& values, const std::vector<std::size_t>& documents) {
   std::vector<double> out;
+  out.reserve(documents.size());
   for (const std::size_t i : documents) out.push_back(values[i]);
   return out;
 }
@@ -39,6 +40,7 @@ std::vector<double> picked(const std::vector<double>& values, const std::vector<
 std::vector<double> differences_of(const std::vector<double>& a, const std::vector<double>& b,
                                    const std::vector<std::size_t>& documents) {
   std::vector<double> out;
+  out.reserve(documents.size());
   for (const std::size_t i : documents) out.push_back(a[i] - b[i]);
   return out;
 }

@@ -126,6 +126,7 @@ class Copies {
   /// Of a batch of trials of one length, those that were told right.
   std::int64_t right_of(const std::vector<Trial>& trials) {
     std::vector<Ids> windows;
+    windows.reserve(trials.size());
     for (const Trial& one : trials) windows.push_back(one.window);
     std::vector<std::vector<double>> scores(trials.size(),
                                             std::vector<double>(static_cast<std::size_t>(kChoices), 0));

@@ -176,7 +176,7 @@ TEST(AttendMasks, ASinkIsAKeyWithoutAValue) {
 TEST(AttendMasks, ScoresHoldEveryBiasAndHideWhatIsUnseen) {
   for (const Sees sees : {Sees::past, Sees::window, Sees::chunk, Sees::all, Sees::around}) {
     for (const std::pair<int, int>& size_and_first : {std::pair{1, 200}, {30, 90}, {2, 4200}}) {
-      const int tokens = size_and_first.first;  // no binding: lambdas of clang 14 cannot hold one
+      const std::int64_t tokens = size_and_first.first;  // no binding: lambdas of clang 14 cannot hold one
       Problem p({.tokens = tokens,
                  .heads = 4,
                  .kv_heads = 2,

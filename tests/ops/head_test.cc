@@ -231,7 +231,7 @@ TEST_F(HeadRules, ValuesAndSpace) {
   space = HeadSpace(1, 40, 3);
   EXPECT_EQ(sentence(), "head: space is for 1 tokens, 40 rows and 3 candidates, expected 2, 40 and 3");
   try {
-    HeadSpace(-1, 40, 3);
+    const HeadSpace none(-1, 40, 3);
     FAIL();
   } catch (const SpecError& error) {
     EXPECT_STREQ(error.what(), "head: space for -1 tokens, 40 rows and 3 candidates, expected none below 0");
