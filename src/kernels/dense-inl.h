@@ -28,7 +28,7 @@ inline constexpr int kDenseTokens = 6;
 inline constexpr int kDenseTokens = 3;
 #endif
 // Up to two tiles of tokens the weight's way from memory is what takes the time.
-inline constexpr std::int64_t kFewTokens = std::int64_t{2} * kDenseTokens;
+inline constexpr auto kFewTokens = 2 * static_cast<std::int64_t>(kDenseTokens);
 inline constexpr std::int64_t kPanelRows = 32;
 // Keeps rows of x from lying a page apart, where they would share their places in a cache.
 inline constexpr std::int64_t kPad = 16;
