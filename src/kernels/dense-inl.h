@@ -55,7 +55,7 @@ HWY_INLINE Ahead rows_ahead(const ProjectBlock& b, std::int64_t n, std::int64_t 
   return in_steps({.row = reinterpret_cast<const std::uint8_t*>(row),
                    .bytes = rows * b.weight_stride * static_cast<std::int64_t>(sizeof(T)),
                    .rows = 1},
-                  HWY_MAX(steps, std::int64_t{1}));
+                  steps);
 }
 
 // ---- arithmetic

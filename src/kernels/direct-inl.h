@@ -209,9 +209,12 @@ struct DirectQ6K {
 };
 #endif
 
+#endif
+
 // body(Direct...()) for types that have one; false: this one has none.
 template <class Body>
-HWY_INLINE bool with_direct(GgmlType type, Body body) {
+HWY_INLINE bool with_direct([[maybe_unused]] GgmlType type, [[maybe_unused]] Body body) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
   switch (type) {
     case GgmlType::q4_0:
       body(DirectNibbles<SmallQ40, WholeFromMinus8>());
@@ -237,8 +240,10 @@ HWY_INLINE bool with_direct(GgmlType type, Body body) {
       return true;
 #endif
     default:
-      return false;
+      break;
   }
+#endif
+  return false;
 }
 
 // use(i, V) for each 16 values of a row from element i on; `span` is room for the scales.
@@ -272,8 +277,6 @@ HWY_INLINE void dot_rows(const float* x, const std::uint8_t* const* rows, std::s
   }
   for (int n = 0; n < kDirectRows; n += 4) sum4(acc[n], acc[n + 1], acc[n + 2], acc[n + 3], sums + n);
 }
-
-#endif
 
 }  // namespace locant::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

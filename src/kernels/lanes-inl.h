@@ -158,38 +158,45 @@ HWY_INLINE void store_n(D d, VecOf<D> v, T* p, std::size_t n) {
 
 // ---- sums
 
-// out[i] = sum of the lanes of the i-th vector. The order is the same for each and never depends on the
-// neighbours: lanes {0,2} + {1,3} of every 128-bit block, then halves.
-#if HWY_TARGET == HWY_SCALAR
-HWY_INLINE void sum4(V a, V b, V c, V e, float* out) {
-  out[0] = hn::GetLane(a);
-  out[1] = hn::GetLane(b);
-  out[2] = hn::GetLane(c);
-  out[3] = hn::GetLane(e);
+#if HWY_TARGET != HWY_SCALAR
+// Lane i of each 128-bit part = the lanes of that part of v[i], joined by `join`.
+template <class D, class Join>
+HWY_INLINE VecOf<D> join4(D d, const VecOf<D>* v, Join join) {
+  const hn::Repartition<std::uint64_t, D> d64;
+  const auto ab = join(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1]));
+  const auto ce = join(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3]));
+  const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
+  const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
+  return join(hn::BitCast(d, low), hn::BitCast(d, high));
 }
-#else
-template <class D>
-HWY_INLINE hn::Vec<hn::CappedTag<float, 4>> fold_blocks([[maybe_unused]] D d, VecOf<D> v) {
+// The first 128-bit part = all parts joined, halves first.
+template <class D, class Join>
+HWY_INLINE hn::Vec<hn::CappedTag<hn::TFromD<D>, 4>> join_parts_of([[maybe_unused]] D d, VecOf<D> v,
+                                                                  Join join) {
   if constexpr (hn::MaxLanes(D()) > 4) {
     const hn::Half<D> half;
-    return fold_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+    return join_parts_of(half, join(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), join);
   } else {
     return v;
   }
 }
-
-HWY_INLINE void sum4(V a, V b, V c, V e, float* out) {
-  const F d;
-  const hn::Repartition<std::uint64_t, F> d64;
-  const V ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
-  const V ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
-  const auto ab64 = hn::BitCast(d64, ab);
-  const auto ce64 = hn::BitCast(d64, ce);
-  const V low = hn::BitCast(d, hn::InterleaveLower(d64, ab64, ce64));
-  const V high = hn::BitCast(d, hn::InterleaveUpper(d64, ab64, ce64));
-  hn::StoreU(fold_blocks(d, hn::Add(low, high)), hn::CappedTag<float, 4>(), out);
-}
 #endif
+
+// out[i] = the lanes of the i-th vector, joined by `join`. The order is the same for each and never depends
+// on the neighbours: lanes {0,2} + {1,3} of every 128-bit part, then halves.
+template <class D, class Join>
+HWY_INLINE void fold4([[maybe_unused]] D d, const VecOf<D>* v, hn::TFromD<D>* out,
+                      [[maybe_unused]] Join join) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int i = 0; i < 4; ++i) out[i] = hn::GetLane(v[i]);
+#else
+  hn::StoreU(join_parts_of(d, join4(d, v, join), join), hn::CappedTag<hn::TFromD<D>, 4>(), out);
+#endif
+}
+HWY_INLINE void sum4(V a, V b, V c, V e, float* out) {
+  const V four[4] = {a, b, c, e};
+  fold4(F(), four, out, [](auto x, auto y) HWY_ATTR { return hn::Add(x, y); });
+}
 
 // The largest lane; -inf when all are (the emulated target's MaxOfLanes answers the lowest finite value).
 HWY_INLINE float max_of_lanes(V v) {

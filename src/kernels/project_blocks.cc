@@ -77,12 +77,10 @@ HWY_INLINE void more_tokens(const ProjectBlock& b) {
       for (int i = 0; i < 4; ++i) {
         float* const to = panel + i * kColumns;
         const auto keep = [&](std::size_t at, V values) HWY_ATTR { hn::Store(values, d, to + at); };
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
         if (with_direct(b.type, [&](auto direct) HWY_ATTR {
               each_direct_value<decltype(direct)>(rows.at[i], index(count), span, keep);
             }))
           continue;
-#endif
         unpack(b.type, rows.at[i], index(count), span);
         each_value<G>(span, index(count), keep);
       }
@@ -93,7 +91,6 @@ HWY_INLINE void more_tokens(const ProjectBlock& b) {
   }
 }
 
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
 template <class Direct>
 HWY_INLINE void one_direct_token(const ProjectBlock& b) {
   const BlockBytes all(b);
@@ -113,14 +110,11 @@ HWY_INLINE void one_direct_token(const ProjectBlock& b) {
     write_out(b, 0, n, HWY_MIN(b.rows - n, std::int64_t{kDirectRows}), acc);
   }
 }
-#endif
 
 void ProjectBlocks(const ProjectBlock& b) {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
   if (b.tokens == 1 &&
       with_direct(b.type, [&](auto direct) HWY_ATTR { one_direct_token<decltype(direct)>(b); }))
     return;
-#endif
   with_groups(b.type, [&](auto groups) HWY_ATTR {
     using G = decltype(groups);
     if (b.tokens == 1) {

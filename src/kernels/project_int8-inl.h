@@ -43,6 +43,10 @@ struct Whole {
   static constexpr int kMost = Most;
 };
 
+// Wide weights are unsigned by an offset where the unit wants that.
+template <class G, class Dots>
+inline constexpr std::uint8_t kFlip = G::kMost == kWide&& Dots::kOffset ? 128 : 0;
+
 template <class Body>
 HWY_INLINE void with_whole(GgmlType type, Body body) {
   switch (type) {
@@ -254,11 +258,11 @@ HWY_INLINE void add_span(const SpanWalk& walk, const ProjectBlock& b, const Roun
                          std::int64_t n, std::int64_t k, Ahead& ahead, Panel* panels, std::int64_t acc_stride,
                          float* acc) {
   constexpr auto kRows = static_cast<std::int64_t>(kLanes);
-  constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
   const std::size_t count = index(walk.count(b, k));
   LastRows last;
   for (std::int64_t v = 0; v < kPanels; ++v)
-    unpack_panel(b.type, panel_rows(walk, b, n + v * kRows, k, last), count, kFlip, ahead, panels[v]);
+    unpack_panel(b.type, panel_rows(walk, b, n + v * kRows, k, last), count, kFlip<G, Dots>, ahead,
+                 panels[v]);
 #if HWY_TARGET == HWY_AVX3
   if constexpr (kInTiles<Dots>) {
     constexpr std::int64_t kSide = 16;
@@ -312,17 +316,18 @@ template <class G, class Dots>
 HWY_INLINE void add_one_token(const SpanWalk& walk, const ProjectBlock& b, const Rounded& x,
                               std::int64_t slot, std::int64_t n, std::int64_t k, Scales& by, float* acc) {
   const F d;
-  constexpr std::uint8_t kFlip = G::kMost == kWide && Dots::kOffset ? 128 : 0;
   const std::size_t count = index(walk.count(b, k));
   LastRows last;
   LinesAhead ahead = lines_ahead(walk, n, k);
   SpanSum<G> sum{.x = x, .slot = slot, .by = by};
   const PanelRows rows = panel_rows(walk, b, n, k, last);
   if constexpr (G::kElements == 32) {
-    turn_blocks(b.type, rows, count, kFlip, ahead, by, DotParts<Dots, G::kMost, SpanSum<G>>{x.q[slot], sum});
+    turn_blocks(b.type, rows, count, kFlip<G, Dots>, ahead, by,
+                DotParts<Dots, G::kMost, SpanSum<G>>{x.q[slot], sum});
   } else {
     KeptSums kept;
-    turn_blocks(b.type, rows, count, kFlip, ahead, by, DotParts<Dots, G::kMost, KeptSums>{x.q[slot], kept});
+    turn_blocks(b.type, rows, count, kFlip<G, Dots>, ahead, by,
+                DotParts<Dots, G::kMost, KeptSums>{x.q[slot], kept});
     for (std::size_t g = 0; g < count / G::kElements; ++g)
       sum.take(g, hn::Load(hn::RebindToSigned<F>(), kept.of[g]));
   }
@@ -334,7 +339,7 @@ HWY_INLINE void add_one_token(const SpanWalk& walk, const ProjectBlock& b, const
 template <class G, class Dots>
 HWY_NOINLINE void multiply(const ProjectBlock& b) {
   constexpr auto kRows = static_cast<std::int64_t>(kLanes);
-  const std::int32_t offset = offset_of(b.type) + (G::kMost == kWide && Dots::kOffset ? 128 : 0);
+  const std::int32_t offset = offset_of(b.type) + kFlip<G, Dots>;
   const SpanWalk walk(b);
 #if HWY_TARGET == HWY_SCALAR
   const bool is_one = false;

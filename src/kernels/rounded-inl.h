@@ -25,42 +25,6 @@ struct Rounded {
   HWY_ALIGN float total[kProjectTokens][kWhole / 16];         // factor * sum q
 };
 
-#if HWY_TARGET != HWY_SCALAR
-// Lane i of each 128-bit part = the lanes of that part of v[i], joined by `join`.
-template <class D, class Join>
-HWY_INLINE VecOf<D> join4(D d, const VecOf<D>* v, Join join) {
-  const hn::Repartition<std::uint64_t, D> d64;
-  const auto ab = join(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1]));
-  const auto ce = join(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3]));
-  const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
-  const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
-  return join(hn::BitCast(d, low), hn::BitCast(d, high));
-}
-#endif
-
-// out[i] = the lanes of the i-th vector, joined by `join`, in no particular order.
-template <class D, class Join>
-HWY_INLINE void fold4([[maybe_unused]] D d, const VecOf<D>* v, hn::TFromD<D>* out,
-                      [[maybe_unused]] Join join) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int i = 0; i < 4; ++i) out[i] = hn::GetLane(v[i]);
-#else
-  const auto all = join4(d, v, join);
-  if constexpr (hn::MaxLanes(D()) == 4) {
-    hn::StoreU(all, d, out);
-  } else {
-    const hn::Half<D> half;
-    const auto two = join(hn::LowerHalf(half, all), hn::UpperHalf(half, all));
-    if constexpr (hn::MaxLanes(D()) == 8) {
-      hn::StoreU(two, half, out);
-    } else {
-      const hn::Half<decltype(half)> quarter;
-      hn::StoreU(join(hn::LowerHalf(quarter, two), hn::UpperHalf(quarter, two)), quarter, out);
-    }
-  }
-#endif
-}
-
 // 16 groups, or one span: the factors and 1 / factors from their largest |x|.
 HWY_INLINE void factors_of(const std::int32_t* most, std::size_t groups, float* factor, float* inverse) {
   const F d;
