@@ -142,11 +142,17 @@ Row described(const Data& data, std::string operation) {
           .peer = {}};
 }
 
-Row row_of(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table) {
+// The product alone.
+Row bare_row(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table) {
   auto data = std::make_shared<Data>(kind, std::move(table));
   Row row = described(*data, kOperation);
   row.run = [data, call = data->call(), &pool] { project(call, pool); };
   row.error = [data] { return error_of(*data); };
+  return row;
+}
+
+Row row_of(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table) {
+  Row row = bare_row(pool, kind, std::move(table));
   row.peer = fmt::format(R"({{"op": "head", "tokens": {}, "vocab": {}, "width": {}, "dtype": "{}"}})",
                          kind.tokens, kVocab, kWidth, name_of(kind.dtype));
   return row;
@@ -198,15 +204,6 @@ struct Fused {
     return worst / budgets::kLogSumExp;
   }
 };
-
-// The product alone, on the fused head's weight.
-Row bare_row(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table) {
-  auto data = std::make_shared<Data>(kind, std::move(table));
-  Row row = described(*data, kOperation);
-  row.run = [data, call = data->call(), &pool] { project(call, pool); };
-  row.error = [data] { return error_of(*data); };
-  return row;
-}
 
 Row fused_row(ThreadPool& pool, const Kind& kind, std::shared_ptr<Table> table) {
   auto data = std::make_shared<Fused>(kind, std::move(table));

@@ -124,11 +124,12 @@ Run run_threads(const Arguments& arguments, const RunInfo& info, int threads,
   options.threads = threads;
   options.avx512 = std::string_view(info.target).starts_with("AVX3");
   RowPlans plans = plans_of(pool, options.only, run.rows_known);
+  const Json now = json_of(info, {run});
   for (RowPlan& plan : plans) {
     const std::optional<Row> row = made(plan);
     plan.make = nullptr;  // and the memory that no later row shares
     if (!row) continue;
-    if (arguments.resume && has_row(saved.before, json_of(info, {run}), name_of_row(*row, info, threads))) {
+    if (arguments.resume && has_row(saved.before, now, name_of_row(*row, info, threads))) {
       ++run.rows_kept;
       continue;
     }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <ostream>
 
 #include "cli/answer.h"
@@ -36,20 +37,26 @@ struct TrustFlags {
   std::uint64_t seed = 1;
 };
 
-double number_of(std::string_view flag, std::string_view text, std::string_view what) {
+bool measures(const TrustFlags& flags) {
+  return !flags.texts.empty() || !flags.ids_file.empty();
+}
+
+std::optional<double> number_in(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty())
-    throw UsageError(fmt::format("trust: {} is {}, got {}", flag, what, in_quotes(text)));
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+double number_of(std::string_view flag, std::string_view text, std::string_view what) {
+  const std::optional<double> value = number_in(text);
+  if (!value) throw UsageError(fmt::format("trust: {} is {}, got {}", flag, what, in_quotes(text)));
+  return *value;
 }
 
 /// "90", "90s", "2m", "1h", "1.5m": seconds.
 double seconds_of(std::string_view text) {
   constexpr std::string_view kWhat = "a time above 0 such as 90s, 2m or 1h";
-  const auto refuse = [&] {
-    throw UsageError(fmt::format("trust: --budget is {}, got {}", kWhat, in_quotes(text)));
-  };
   double unit = 1;
   std::string_view digits = text;
   if (!digits.empty()) {
@@ -59,11 +66,9 @@ double seconds_of(std::string_view text) {
       digits.remove_suffix(1);
     }
   }
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seconds);
-  if (error != std::errc() || end != digits.data() + digits.size()) refuse();
-  seconds *= unit;
-  if (!(seconds > 0 && seconds < 1e7)) refuse();
+  const double seconds = unit * number_in(digits).value_or(0);
+  if (!(seconds > 0 && seconds < 1e7))
+    throw UsageError(fmt::format("trust: --budget is {}, got {}", kWhat, in_quotes(text)));
   return seconds;
 }
 
@@ -105,7 +110,7 @@ TrustFlags parse(Args args) {
   if (!to.empty()) flags.query.to = parse_integer({"trust", "--to", 2}, to);
   if (!trained.empty()) flags.query.trained = parse_integer({"trust", "--trained", 2}, trained);
   if (!budget.empty()) flags.budget_s = seconds_of(budget);
-  if (flags.texts.empty() && flags.ids_file.empty() && !(budget.empty() && seed.empty()))
+  if (!measures(flags) && !(budget.empty() && seed.empty()))
     throw UsageError(fmt::format("trust: {} is of measuring, give --text-file or --ids-file",
                                  budget.empty() ? "--seed" : "--budget"));
   if (!seed.empty()) flags.seed = static_cast<std::uint64_t>(parse_integer({"trust", "--seed", 0}, seed));
@@ -229,30 +234,34 @@ class Measured {
   ThreadPool pool_;
 };
 
-TrustReport report_of(TrustFlags& flags, const std::string& path, Host& host) {
+/// Without what is measured; refuses a text that cannot be.
+TrustReport static_report(TrustFlags& flags, const std::string& path) {
   ModelSpec spec = read_model_spec(path);
-  flags.query.weights = weights_beside(path, spec);
-  flags.query.spec = &spec;
+  StaticTrustQuery& query = flags.query;
+  query.weights = weights_beside(path, spec);
+  query.spec = &spec;
   TrustReport report;
-  report.model = facts_of(spec, {.recipe = flags.query.recipe}).model;
-  report.facts = static_trust(flags.query);
+  report.model = facts_of(spec, {.recipe = query.recipe}).model;
+  report.facts = static_trust(query);
   if (!flags.extension.method.empty()) {
     // the static part is that of the schedule which is tried
     spec = extended_spec(spec, flags.extension, report.facts.trained.tokens.value_or(report.facts.to));
-    if (!flags.query.trained && report.facts.trained.tokens)
-      flags.query.trained = report.facts.trained.tokens;
+    if (!query.trained && report.facts.trained.tokens) query.trained = report.facts.trained.tokens;
     const StatedLength trained = report.facts.trained;
-    report.facts = static_trust(flags.query);
+    report.facts = static_trust(query);
     report.facts.trained = trained;
     report.extension = flags.extension;
   }
-  const bool measures = !flags.texts.empty() || !flags.ids_file.empty();
-  if (measures && !report.facts.unmeasurable.empty())
+  query.spec = nullptr;
+  if (measures(flags) && !report.facts.unmeasurable.empty())
     throw UsageError(
         fmt::format("trust: a text is measured on a decoder alone, {}", report.facts.unmeasurable));
-  if (measures) report.measured = Measured(flags, path, host).take(report.facts);
-  report.verdict = trust_verdict(report.facts, report.measured ? &*report.measured : nullptr);
   return report;
+}
+
+void complete(const TrustFlags& flags, const std::string& path, Host& host, TrustReport& report) {
+  if (measures(flags)) report.measured = Measured(flags, path, host).take(report.facts);
+  report.verdict = trust_verdict(report.facts, report.measured ? &*report.measured : nullptr);
 }
 
 /// A recipe that was asked for and cannot read the model has no answer.
@@ -268,7 +277,10 @@ void require_read(const TrustFlags& flags, const StaticTrust& facts) {
 
 TrustReport trust_report(Args args, Host& host) {
   TrustFlags flags = parse(args);
-  return report_of(flags, find_model_file(flags.model, host), host);
+  const std::string path = find_model_file(flags.model, host);
+  TrustReport report = static_report(flags, path);
+  complete(flags, path, host, report);
+  return report;
 }
 
 int trust_command(Args args, Host& host) {
@@ -276,8 +288,9 @@ int trust_command(Args args, Host& host) {
   Answer answer(host, flags.common);
   const HtmlPage page(flags.html, flags.common, "trust", args);
   const std::string path = find_model_file(flags.model, host);
-  const TrustReport report = report_of(flags, path, host);
-  require_read(flags, report.facts);
+  TrustReport report = static_report(flags, path);
+  require_read(flags, report.facts);  // before minutes are spent
+  complete(flags, path, host, report);
   if (flags.common.json) {
     answer.stream() << trust_json(report) << '\n';
   } else {

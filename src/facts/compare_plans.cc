@@ -82,10 +82,14 @@ void refused_rules(const SideReading& refuser, const SideReading& other, const T
   }
 }
 
+std::vector<PlanDifference> plan_differences(const SideReading& a, const SideReading& b,
+                                             const TwoStacks& stacks, const Extent& extent) {
+  return differences(plan(stacks.a, a.by_rule(), extent), plan(stacks.b, b.by_rule(), extent));
+}
+
 std::vector<PlanDifference> at_extent(const SideReading& a, const SideReading& b, const TwoStacks& stacks,
                                       const Extent& extent) {
-  std::vector<PlanDifference> found =
-      differences(plan(stacks.a, a.by_rule(), extent), plan(stacks.b, b.by_rule(), extent));
+  std::vector<PlanDifference> found = plan_differences(a, b, stacks, extent);
   // The sizes of the models say so, and a file's order of channels is no meaning: file_order_notes().
   const bool two_formats = a.spec->format != b.spec->format;
   std::erase_if(found, [&](const PlanDifference& one) {
@@ -207,8 +211,7 @@ std::vector<std::string> file_order_notes(const SideReading& a, const SideReadin
   for (std::size_t i = 0; i < std::min(of_a.size(), of_b.size()); ++i) {
     std::vector<PlanDifference> found;
     try {
-      found = differences(plan(of_a[i].positions, a.by_rule(), extent),
-                          plan(of_b[i].positions, b.by_rule(), extent));
+      found = plan_differences(a, b, {i, of_a[i].positions, of_b[i].positions}, extent);
     } catch (const SpecError&) {
       continue;  // said among the differences
     }
